@@ -1,0 +1,66 @@
+"""Safe online reinforcement learning in constrained MDPs.
+
+``import flexdome as fd``; every public name is imported on first use, so that the import itself is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flexdome.cmdp import CMDP as CMDP
+    from flexdome.cmdp import Problem as Problem
+    from flexdome.cmdp import Threshold as Threshold
+    from flexdome.cmdp import load_cmdp as load_cmdp
+    from flexdome.cmdp import save_cmdp as save_cmdp
+    from flexdome.errors import ConvergenceError as ConvergenceError
+    from flexdome.errors import FileFormatError as FileFormatError
+    from flexdome.errors import FlexDOMEError as FlexDOMEError
+    from flexdome.errors import InfeasibleError as InfeasibleError
+    from flexdome.errors import ValidationError as ValidationError
+    from flexdome.families import ENVIRONMENTS as ENVIRONMENTS
+    from flexdome.families import make_cmdp as make_cmdp
+    from flexdome.planning import SafePolicy as SafePolicy
+    from flexdome.planning import baselines as baselines
+    from flexdome.planning import evaluate as evaluate
+    from flexdome.planning import mix as mix
+    from flexdome.planning import occupancy as occupancy
+    from flexdome.planning import saddle_point as saddle_point
+    from flexdome.planning import safe_policy as safe_policy
+    from flexdome.planning import slater_gap as slater_gap
+    from flexdome.planning import solve as solve
+
+__version__ = "0.1.0"
+
+_ROOMS = {
+    "cmdp": ("CMDP", "Problem", "Threshold", "load_cmdp", "save_cmdp"),
+    "errors": ("ConvergenceError", "FileFormatError", "FlexDOMEError", "InfeasibleError", "ValidationError"),
+    "families": ("ENVIRONMENTS", "make_cmdp"),
+    "planning": (
+        "SafePolicy",
+        "baselines",
+        "evaluate",
+        "mix",
+        "occupancy",
+        "saddle_point",
+        "safe_policy",
+        "slater_gap",
+        "solve",
+    ),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [*_HOME, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'flexdome' has no attribute {name!r}")
+    value = getattr(import_module(f"flexdome.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,220 @@
+"""Constrained optima by Lagrangian decomposition: the occupancy-measure program is never built.
+
+The dual function of ``max V_r s.t. V_d >= alpha`` is
+
+    D(lam) = max_pi V_r^pi + lam . (V_d^pi - alpha),   lam >= 0,
+
+and one backward pass evaluates it, together with a deterministic policy that attains it. Column generation
+(Dantzig and Wolfe 1960) keeps the policies found so far; the best *mixture* of them is a small linear program
+with m + 1 rows whose multipliers are the next lam to try. The mixture's value is a lower bound, every D(lam)
+an upper bound, and when the two meet the mixture is optimal: the certificate is part of the result. Altman's
+lemma turns the mixture into one Markov policy.
+
+Two things make it fast. *Partial pricing*: once the multipliers are roughly known, nearly all actions are far
+from optimal; passes over the near-optimal ones alone read a fraction of the model, and a full pass now and
+then keeps the bound honest. *Stabilisation*: the next lam lies between the program's multipliers and the best
+ones so far, which stops them from jumping about when there are several constraints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from flexdome.cmdp.model import Model
+from flexdome.cmdp.validation import Float
+from flexdome.errors import ConvergenceError
+from flexdome.kernels import bellman
+from flexdome.planning.master import Master
+
+__all__ = ["Mixture", "best_mixture", "greedy", "largest_slack", "scale_of"]
+
+Actions = npt.NDArray[np.int16]
+TOLERANCE = 1e-10  # of the certificate, relative to the scale of the values
+MAX_ROUNDS = 200
+INNER_COLUMNS = 40  # cheap columns between two full passes
+KEPT_ACTIONS = 2.0  # near-optimal actions kept per state, on average
+_ALL: npt.NDArray[np.bool_] = np.zeros((0, 0, 0), dtype=np.bool_)
+_UNWANTED: Float = np.zeros((0, 0, 0))
+
+
+@dataclass
+class Mixture:
+    """An optimal mixture of deterministic policies, with its certificate.
+
+    Attributes
+    ----------
+    value : the value of the mixture (its objective)
+    bound : the least upper bound seen; ``bound - value`` is the duality gap
+    multipliers : (m,) the multipliers that gave that bound
+    values : (1 + m,) reward and utilities of the mixture
+    weights, policies : the mixture; policies are actions (H, S)
+    passes : full passes over the model, and cheap ones over its near-optimal actions
+    """
+
+    value: float
+    bound: float
+    multipliers: Float
+    values: Float
+    weights: Float
+    policies: list[Actions]
+    passes: tuple[int, int]
+
+    def occupancy(self, model: Model) -> Float:
+        """(H, S, A) occupancy of the mixture."""
+        x = np.zeros(model.f.shape[1:])
+        work = np.zeros((2, model.mu.size))
+        for weight, actions in zip(self.weights, self.policies, strict=True):
+            bellman.occupancy_deterministic(model.p, model.nxt, model.mu, actions, weight, x, work)
+        return x
+
+
+@dataclass
+class _Oracle:
+    """Backward passes over one model, and every policy they found."""
+
+    model: Model
+    values: list[Float] = field(default_factory=list)
+    policies: list[Actions] = field(default_factory=list)
+    full_passes: int = 0
+    cheap_passes: int = 0
+
+    def __post_init__(self) -> None:
+        n_f, H, S, A = self.model.f.shape
+        self._work = np.zeros((2, S))
+        self._advantage = np.zeros((H, S, A))
+        self._allowed = _ALL
+
+    def price(self, w: Float, cheap: bool) -> Float:
+        """Maximise ``w . (V_r, V_d)``; the values of the policy that does, which is kept as a column."""
+        model = self.model
+        actions = np.empty(model.f.shape[1:3], dtype=np.int16)
+        allowed, advantage = (self._allowed, _UNWANTED) if cheap else (_ALL, self._advantage)
+        bellman.greedy_backward(
+            model.p, model.nxt, model.f, w, allowed, actions, advantage, self._work
+        )
+        values = np.empty(model.f.shape[0])
+        bellman.evaluate_deterministic(model.p, model.nxt, model.mu, model.f, actions, values, self._work)
+        self.full_passes += not cheap
+        self.cheap_passes += cheap
+        self.values.append(values)
+        self.policies.append(actions)
+        return values
+
+    def narrow(self) -> None:
+        """Allow, from now on, the near-optimal actions of the last full pass and those of the last columns."""
+        H, S, A = self._advantage.shape
+        keep = min(int(KEPT_ACTIONS * H * S), H * S * A - 1)
+        least = np.partition(self._advantage.ravel(), H * S * A - 1 - keep)[H * S * A - 1 - keep]
+        self._allowed = self._advantage >= least
+        h, s = np.ogrid[:H, :S]
+        for actions in self.policies[-4:]:
+            self._allowed[h, s, actions] = True
+
+
+def _generate(oracle: _Oracle, master: Master, tol: float) -> tuple[float, float, Float]:
+    """Add columns until the master's value meets the dual bound; value, bound, and the bound's multipliers."""
+    alpha, w0 = master.alpha, master.reward_weight
+    for values in oracle.values:
+        master.add(values)
+
+    def price(lam: Float, cheap: bool) -> float:
+        """D(lam), exactly or (cheap) from below."""
+        values = oracle.price(np.append(w0, lam), cheap)
+        master.add(values)
+        return float(w0 * values[0] + lam @ (values[1:] - alpha))
+
+    value, lam = master.solve()
+    bound, best = np.inf, lam
+    for _ in range(MAX_ROUNDS):
+        dual = price(lam, cheap=False)
+        if dual < bound:
+            bound, best = dual, lam
+        value, lam = master.solve()
+        if bound - value <= tol:
+            return value, bound, best
+        oracle.narrow()
+        centre, lowest = best, bound
+        for _ in range(INNER_COLUMNS):
+            before, trial = value, 0.5 * (centre + lam)
+            dual = price(trial, cheap=True)
+            improved = dual < lowest
+            if improved:
+                lowest, centre = dual, trial
+            value, lam = master.solve()
+            if value <= before and not improved:  # nothing learned half-way: look at the program's own point
+                dual = price(lam, cheap=True)
+                if dual - value <= 0.5 * tol:
+                    break
+                value, lam = master.solve()
+    raise ConvergenceError(f"column generation stopped with a duality gap of {bound - value:.3g}")
+
+
+def _collect(oracle: _Oracle, master: Master, value: float, bound: float, lam: Float) -> Mixture:
+    weights = master.weights()
+    active = np.flatnonzero(weights > 0.0)
+    weights = weights[active]
+    return Mixture(
+        value=value,
+        bound=bound,
+        multipliers=lam,
+        values=np.asarray(weights @ np.array(oracle.values)[active]),
+        weights=weights,
+        policies=[oracle.policies[k] for k in active],
+        passes=(oracle.full_passes, oracle.cheap_passes),
+    )
+
+
+def scale_of(model: Model) -> float:
+    """An upper bound on the size of any value: what tolerances are relative to."""
+    return max(1.0, model.f.shape[1] * float(np.abs(model.f).max()))
+
+
+def greedy(model: Model, w: Float) -> tuple[Actions, Float]:
+    """The deterministic policy that maximises ``w . (V_r, V_d)``, and its values (1 + m,)."""
+    oracle = _Oracle(model)
+    values = oracle.price(np.asarray(w, dtype=np.float64), cheap=False)
+    return oracle.policies[0], values
+
+
+def _slack(oracle: _Oracle, alpha: Float) -> Mixture:
+    m = alpha.size
+    oracle.price(np.append(0.0, np.full(m, 1.0 / m)), cheap=False)
+    if m == 1:
+        values = oracle.values[-1]
+        slack = float(values[1] - alpha[0])
+        passes = (oracle.full_passes, oracle.cheap_passes)
+        return Mixture(slack, slack, np.ones(1), values, np.ones(1), oracle.policies[-1:], passes)
+    master = Master("slack", alpha)
+    return _collect(oracle, master, *_generate(oracle, master, TOLERANCE * scale_of(oracle.model)))
+
+
+def largest_slack(model: Model, alpha: Float) -> Mixture:
+    """``max_pi min_i V_{d_i}^pi - alpha_i``: the Slater gap where positive, minus the shortfall otherwise.
+
+    The multipliers sum to one; those that are positive name the constraints that stand in each other's way.
+    """
+    return _slack(_Oracle(model), alpha)
+
+
+def best_mixture(model: Model, alpha: Float) -> tuple[Mixture, Mixture]:
+    """``max V_r`` subject to ``V_{d_i} >= alpha_i``, and the mixture of largest slack.
+
+    Where the slack is negative the thresholds cannot be met, and the first mixture maximises
+    ``V_r - penalty * shortfall`` instead: callers look at the slack first.
+    """
+    oracle = _Oracle(model)
+    reward_first = oracle.price(np.append(1.0, np.zeros(alpha.size)), cheap=False)
+    slack = _slack(oracle, alpha)
+    tol = TOLERANCE * scale_of(model)
+    if (reward_first[1:] >= alpha).all():
+        value = float(reward_first[0])
+        free = np.zeros(alpha.size)
+        return Mixture(value, value, free, reward_first, np.ones(1), oracle.policies[:1], slack.passes), slack
+    # Slater's condition bounds the multipliers: sum lam* <= (max V_r - V_r^slater) / slack.
+    span = float(reward_first[0] - slack.values[0]) + tol
+    penalty = 1.0 + (2.0 * span / slack.value if slack.value > 1e4 * tol else 1e6 * scale_of(model))
+    master = Master("optimum", alpha, penalty)
+    return _collect(oracle, master, *_generate(oracle, master, tol)), slack

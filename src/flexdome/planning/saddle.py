@@ -1,0 +1,177 @@
+"""The saddle point of the margin-regularised Lagrangian (Zuo et al. 2026, problem 4).
+
+    L(pi, lam) = V_r + lam . (V_d - eps - alpha) + tau (H(pi) + |lam|^2 / 2)
+
+over all policies and lam in the box [0, dual_bound]^m, H(pi) being the expected sum of -log pi_h(a_h | s_h).
+For fixed lam soft dynamic programming finds the maximising policy exactly, so what remains is
+
+    minimise  D(lam) = max_pi L(pi, lam)   over the box:
+
+smooth, strongly convex, m numbers. Its gradient is V_d - eps - alpha + tau lam and its Hessian
+(1/tau) sum x A_i A_j + tau 1[i = j], with x the occupancy and A_i the advantage of utility i: a projected
+Newton method with back-tracking needs a handful of passes. Small tau is reached by halving from a large one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import xlogy
+
+from flexdome.cmdp.model import CMDP, Model
+from flexdome.cmdp.validation import Float, as_array, as_float, frozen
+from flexdome.errors import ConvergenceError, ValidationError
+from flexdome.kernels import bellman
+from flexdome.planning.solve import slater_gap
+
+__all__ = ["SaddlePoint", "saddle_point"]
+
+TOLERANCE = 1e-10
+MAX_NEWTON = 200
+
+
+@dataclass(frozen=True)
+class SaddlePoint:
+    """The unique regularised optimum.
+
+    Attributes
+    ----------
+    policy : (H, S, A)
+    multipliers : (m,)
+    value : the regularised Lagrangian at the saddle point
+    reward, utilities : V_r and (m,) V_d of the policy
+    entropy : H(pi)
+    residual : largest violation of the first-order conditions, ``|lam - Proj(lam - grad D(lam))|``
+    """
+
+    policy: Float
+    multipliers: Float
+    value: float
+    reward: float
+    utilities: Float
+    entropy: float
+    residual: float
+
+
+class _Dual:
+    """D(lam), its gradient and its Hessian from one soft backward and one forward pass."""
+
+    def __init__(self, model: Model, target: Float, tau: float) -> None:
+        n_f, H, S, A = model.f.shape
+        self.model, self.target, self.tau = model, target, tau
+        self.policy = np.empty((H, S, A))
+        self._gain = np.empty((n_f - 1, H, S, A))
+        self._u = np.empty((2, n_f, S))
+        self._v = np.empty((2, S))
+        self._x = np.empty((H, S, A))
+
+    def __call__(self, lam: Float) -> tuple[float, Float]:
+        p, nxt, f, mu = self.model
+        w = np.append(1.0, lam)
+        bellman.soft_backward(p, nxt, f, w, self.tau, self.policy, self._gain, self._u, self._v)
+        self.values = self._u[0] @ mu
+        dual = self._v[0] @ mu - lam @ self.target + 0.5 * self.tau * (lam @ lam)
+        return float(dual), self.values[1:] - self.target + self.tau * lam
+
+    def entropy(self) -> float:
+        p, nxt, _, mu = self.model
+        bellman.occupancy_forward(p, nxt, mu, self.policy, self._x, self._v)
+        return -float(xlogy(self._x, self.policy).sum())
+
+    def hessian(self, lam: Float) -> Float:
+        p, nxt, _, mu = self.model
+        bellman.occupancy_forward(p, nxt, mu, self.policy, self._x, self._v)
+        curvature = np.empty((lam.size, lam.size))
+        bellman.soft_curvature(self._x, self._gain, self.tau, curvature)
+        return curvature + self.tau * np.eye(lam.size)
+
+
+def _residual(lam: Float, gradient: Float, bound: float) -> float:
+    return float(np.abs(lam - np.clip(lam - gradient, 0.0, bound)).max())
+
+
+def _newton(dual: _Dual, lam: Float, bound: float, tol: float) -> tuple[Float, float]:
+    """Minimise D over the box from ``lam``; the minimiser and its residual."""
+    value, gradient = dual(lam)
+    for _ in range(MAX_NEWTON):
+        residual = _residual(lam, gradient, bound)
+        if residual <= tol:
+            break
+        held = ((lam <= 0.0) & (gradient > 0.0)) | ((lam >= bound) & (gradient < 0.0))
+        free = ~held
+        step = np.zeros_like(lam)
+        step[free] = -np.linalg.solve(dual.hessian(lam)[np.ix_(free, free)], gradient[free])
+        size = 1.0
+        while True:
+            trial = np.clip(lam + size * step, 0.0, bound)
+            trial_value, trial_gradient = dual(trial)
+            # Near the minimum D is flat to rounding: a smaller residual counts as progress too.
+            if (
+                trial_value <= value + 1e-4 * gradient @ (trial - lam)
+                or _residual(trial, trial_gradient, bound) <= 0.5 * residual
+            ):
+                break
+            size *= 0.5
+            if size < 1e-12:
+                dual(lam)
+                return lam, residual
+        lam, value, gradient = trial, trial_value, trial_gradient
+    return lam, _residual(lam, gradient, bound)
+
+
+def saddle_point(
+    cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound: float | None = None
+) -> SaddlePoint:
+    """The saddle point of the regularised problem with weight ``tau`` and safety margin ``margin``.
+
+    Parameters
+    ----------
+    tau : the weight of both regularisers, positive
+    margin : eps, a number or one for each constraint
+    dual_bound : the side of the dual box; None means 4 H / Slater gap
+
+    Examples
+    --------
+    >>> import flexdome as fd
+    >>> point = fd.saddle_point(fd.make_cmdp("oscillator-v1"), tau=0.1)
+    >>> point.residual < 1e-10
+    True
+    """
+    tau = as_float("tau", tau)
+    if tau <= 0.0:
+        raise ValidationError(f"tau is {tau:g}; it must be positive")
+    eps, _ = as_array("margin", margin)
+    if eps.ndim > 1 or (eps.ndim == 1 and eps.size != cmdp.constraints):
+        raise ValidationError(f"margin has shape {eps.shape}; it must be a number or ({cmdp.constraints},)")
+    if dual_bound is None:
+        gap = slater_gap(cmdp)
+        if gap <= 0.0:
+            raise ValidationError(f"the Slater gap is {gap:g}; without one dual_bound must be given")
+        dual_bound = 4.0 * cmdp.horizon / gap
+    dual_bound = as_float("dual_bound", dual_bound, low=0.0)
+    target = cmdp.alpha + eps
+    lam = np.zeros(cmdp.constraints)
+    stage = max(tau, 1.0)
+    while True:
+        dual = _Dual(cmdp.model, target, stage)
+        final = stage == tau
+        lam, residual = _newton(dual, lam, dual_bound, TOLERANCE if final else 1e-3)
+        if final:
+            break
+        stage = max(tau, 0.25 * stage)
+    # Rounding in V_d is amplified by the curvature 1/tau: below tau = 1e-5 the last digits are out of reach.
+    if residual > max(TOLERANCE, 1e-13 * cmdp.horizon**2 * (1.0 + dual_bound) / tau):
+        raise ConvergenceError(f"the saddle point's first-order residual stayed at {residual:.3g}")
+    value, _ = dual(lam)
+    reward, utilities = float(dual.values[0]), dual.values[1:]
+    return SaddlePoint(
+        policy=frozen(dual.policy),
+        multipliers=frozen(lam),
+        value=value,
+        reward=reward,
+        utilities=frozen(utilities),
+        entropy=dual.entropy(),
+        residual=residual,
+    )

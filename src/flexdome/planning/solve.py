@@ -1,0 +1,151 @@
+"""The exact constrained optimum of a known CMDP, its Slater gap, and safe policies.
+
+Two independent methods, which must agree: ``"decomposition"`` (module :mod:`.decomposition`, the default) and
+``"lp"`` (module :mod:`.lp`). Results are kept on the CMDP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from flexdome.cmdp.model import CMDP, Model
+from flexdome.cmdp.validation import Float, as_float, frozen
+from flexdome.errors import InfeasibleError, ValidationError
+from flexdome.planning.decomposition import best_mixture, greedy, largest_slack, scale_of
+from flexdome.planning.evaluation import deterministic_policy, evaluate_batch, markov_policy
+from flexdome.planning.lp import occupancy_program
+
+__all__ = ["SafePolicy", "Solution", "safe_policy", "slater_gap", "solve", "solve_model"]
+
+Method = Literal["decomposition", "lp"]
+FEASIBILITY = 1e-9  # a shortfall below this (relative to H) is rounding
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The constrained optimum.
+
+    Attributes
+    ----------
+    value : V_r of the optimal policy
+    utilities : (m,) its V_d
+    policy : (H, S, A) Markov, randomised in at most m places unless optima tie
+    multipliers : (m,) optimal Lagrange multipliers
+    slack : (m,) utilities - alpha
+    duality_gap : upper bound minus value: the certificate of optimality
+    slater_gap : ``max_pi min_i V_{d_i} - alpha_i``
+    method : how it was found
+    """
+
+    value: float
+    utilities: Float
+    policy: Float
+    multipliers: Float
+    slack: Float
+    duality_gap: float
+    slater_gap: float
+    method: str
+
+
+@dataclass(frozen=True)
+class SafePolicy:
+    """A policy (H, S, A) known to be safe, and its utilities (m,)."""
+
+    policy: Float
+    utilities: Float
+
+
+def solve(cmdp: CMDP, method: Method = "decomposition") -> Solution:
+    """Solve ``max V_r s.t. V_d >= alpha`` exactly.
+
+    Raises
+    ------
+    InfeasibleError
+        If no policy meets the thresholds; it says which cannot be met together, and by how much.
+
+    Examples
+    --------
+    >>> import flexdome as fd
+    >>> best = fd.solve(fd.make_cmdp("media-v1"))
+    >>> round(10 - best.value, 4), round(best.slater_gap, 6)
+    (6.7467, 5.0)
+    """
+    if method not in ("decomposition", "lp"):
+        raise ValidationError(f"method is {method!r}; it must be 'decomposition' or 'lp'")
+    key = "solve", method
+    if key not in cmdp._memo:
+        cmdp._memo[key] = solve_model(cmdp.model, cmdp.alpha, method)
+    solution: Solution = cmdp._memo[key]
+    return solution
+
+
+def solve_model(model: Model, alpha: Float, method: Method = "decomposition") -> Solution:
+    """:func:`solve` on arrays: f may be any real numbers and rows of p may sum to less than one."""
+    if method == "decomposition":
+        best, slack = best_mixture(model, alpha)
+        _refuse_infeasible(model, alpha, slack.value, slack.multipliers)
+        heaviest = best.policies[int(np.argmax(best.weights))]
+        policy = markov_policy(best.occupancy(model), deterministic_policy(heaviest, model.f.shape[3]))
+        gap, slater, multipliers = best.bound - best.value, slack.value, best.multipliers
+    else:
+        relaxed = occupancy_program(model, alpha, slack=True)
+        _refuse_infeasible(model, alpha, relaxed.value, relaxed.multipliers)
+        program = occupancy_program(model, np.minimum(alpha, alpha + relaxed.value))
+        policy = markov_policy(program.occupancy)
+        slater, multipliers = relaxed.value, program.multipliers
+        gap = np.nan  # filled below: D(lam) from the model itself, not from the solver's word
+    values = evaluate_batch(model, policy[None])[0]
+    if method == "lp":
+        gap = _dual(model, alpha, multipliers) - float(values[0])
+    return Solution(
+        value=float(values[0]),
+        utilities=frozen(values[1:]),
+        policy=frozen(policy),
+        multipliers=frozen(multipliers),
+        slack=frozen(values[1:] - alpha),
+        duality_gap=float(gap),
+        slater_gap=float(slater),
+        method=method,
+    )
+
+
+def _dual(model: Model, alpha: Float, lam: Float) -> float:
+    _, values = greedy(model, np.append(1.0, lam))
+    return float(values[0] + lam @ (values[1:] - alpha))
+
+
+def _refuse_infeasible(model: Model, alpha: Float, slack: float, weights: Float) -> None:
+    if slack >= -FEASIBILITY * scale_of(model):
+        return
+    blocking = tuple(int(i) for i in np.flatnonzero(weights > 1e-9))
+    listed = ", ".join(f"thresholds[{i}] = {alpha[i]:.6g}" for i in blocking)
+    together = "cannot be met" if len(blocking) == 1 else "cannot be met together"
+    raise InfeasibleError(
+        f"{listed} {together}: every policy misses {'it' if len(blocking) == 1 else 'one of them'} "
+        f"by at least {-slack:.6g}",
+        blocking,
+        -slack,
+    )
+
+
+def slater_gap(cmdp: CMDP) -> float:
+    """``max_pi min_i V_{d_i}^pi - alpha_i``; negative where no policy is safe."""
+    if ("solve", "decomposition") in cmdp._memo:
+        return solve(cmdp).slater_gap
+    if "slater" not in cmdp._memo:
+        cmdp._memo["slater"] = largest_slack(cmdp.model, cmdp.alpha).value
+    return float(cmdp._memo["slater"])
+
+
+def safe_policy(cmdp: CMDP, slack: float) -> SafePolicy:
+    """The policy of largest reward with ``V_{d_i} >= alpha_i + slack`` for every i.
+
+    What learners that need a known safe policy are given in experiments. Raises :class:`InfeasibleError`
+    when ``slack`` exceeds the Slater gap.
+    """
+    slack = as_float("slack", slack, low=0.0)
+    solution = solve_model(cmdp.model, cmdp.alpha + slack)
+    return SafePolicy(solution.policy, solution.utilities)
