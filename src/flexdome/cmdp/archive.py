@@ -2,92 +2,147 @@
 
 The file is an uncompressed ``.npz``: a header under the name ``header`` and one ``.npy`` for each array.
 Because nothing is compressed, no member can be larger than the file itself; each array's declared size is
-compared with the bytes that are there *before* anything is allocated, and the zip's checksums find damage.
+compared with the bytes that are there *before* anything is made of them, and the zip's checksums find damage.
+The descriptions of arrays are matched against the one form that NumPy writes, and never evaluated.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-import tempfile
+import re
+import secrets
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from flexdome.errors import FileFormatError
+from flexdome.cmdp.validation import shown
+from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError
 
 __all__ = ["read_archive", "write_archive"]
 
 HEADER = "header"
+MAGIC = b"\x93NUMPY\x01\x00"
+DESCRIPTION = re.compile(
+    rb"\{'descr': '([<>|][ui][1248]|[<>]f[248]|\|b1)', 'fortran_order': False, "
+    rb"'shape': \(((?:\d{1,18},|\d{1,18}(?:, \d{1,18}){1,15})?)\), \} *\n"
+)
+
+PathLike = str | os.PathLike[str]
 
 
-def write_archive(
-    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-) -> None:
+def write_archive(path: PathLike, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write ``header`` and ``arrays`` to ``path``; an interruption at any byte leaves the previous file."""
-    target = Path(path)
-    text = np.frombuffer(json.dumps(header, allow_nan=False, sort_keys=True).encode(), dtype=np.uint8)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    target = Path(os.path.realpath(_as_path(path)))  # a link stays a link: what it points to is replaced
+    text = json.dumps(header, allow_nan=False, sort_keys=True).encode()
+    members = {HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
+    temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
     try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **{HEADER: text}, **arrays)
+        # Not tempfile: its files are for one user, and this one becomes a file for whoever the umask lets in.
+        with open(temporary, "xb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for name, array in members.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                        np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    except OSError as error:
+        raise FlexDOMEError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):  # after the replacement it is gone already
+            os.unlink(temporary)
 
 
 def read_archive(
-    path: str | os.PathLike[str], kind: str, version: int
+    path: PathLike, kind: str, version: int
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Read what :func:`write_archive` wrote; ``header["format"]`` and ``header["version"]`` must match."""
-    target = Path(path)
+    """Read what :func:`write_archive` wrote; ``header["format"]`` and ``header["version"]`` must match.
+
+    The arrays are read-only. Anything that is wrong with the file is a :class:`FileFormatError`.
+    """
+    target = _as_path(path)
     try:
-        size = target.stat().st_size
-        with zipfile.ZipFile(target) as archive:
-            arrays = {}
-            members = archive.infolist()
-            if sum(member.file_size for member in members) > size:
-                raise FileFormatError(f"{target} declares more data than it holds; it is refused")
-            for member in members:
-                if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
-                    raise FileFormatError(f"{target} has a member {member.filename!r} that is not a plain array")
-                with archive.open(member) as stream:
-                    arrays[member.filename[:-4]] = _read_array(stream, member, target)
-        header = json.loads(arrays.pop(HEADER).tobytes().decode())
-    except FileFormatError:
-        raise
-    except FileNotFoundError:
-        raise FileFormatError(f"{target} does not exist") from None
-    except (OSError, zipfile.BadZipFile, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
-        raise FileFormatError(f"{target} is damaged or not a flexdome file: {error}") from None
-    if not isinstance(header, dict) or header.get("format") != kind:
-        raise FileFormatError(f"{target} is not a {kind} file")
-    if header.get("version") != version:
+        if not target.is_file():
+            raise FileFormatError("is not a regular file" if target.exists() else "does not exist")
+        arrays = _read_members(target)
+        header = _read_header(arrays.pop(HEADER, None))
+    except FileFormatError as error:
+        raise FileFormatError(f"{target} {error}") from None
+    except PermissionError as error:
+        raise FileFormatError(f"{target} cannot be read: {error.strerror}") from None
+    except MemoryError:
+        raise FileFormatError(f"{target} does not fit in memory") from None
+    except Exception as error:  # zipfile promises no closed list of what hostile bytes make it raise
+        raise FileFormatError(f"{target} is damaged or not a flexdome file: {error}") from error
+    if header.get("format") != kind:
+        raise FileFormatError(f"{target} has format {shown(header.get('format'))}; it must be {kind!r}")
+    if type(header.get("version")) is not int or header["version"] != version:
         raise FileFormatError(
-            f"{target} has version {header.get('version')!r} of {kind}; this program reads version {version}"
+            f"{target} has version {shown(header.get('version'))} of {kind}; "
+            f"this program reads version {version}"
         )
     return header, arrays
 
 
-def _read_array(stream: BinaryIO | Any, member: zipfile.ZipInfo, path: Path) -> npt.NDArray[Any]:
-    magic = np.lib.format.read_magic(stream)
-    reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(magic)
-    if reader is None:
-        raise FileFormatError(f"{path}: {member.filename} has an unknown array format {magic}")
-    shape, fortran, dtype = reader(stream)
-    if dtype.kind not in "buif" or fortran:
-        raise FileFormatError(f"{path}: {member.filename} holds {dtype}; only plain numbers are read")
-    data = stream.read()
-    count = 1
-    for length in shape:
-        count *= length
-    if min(shape, default=0) < 0 or count * dtype.itemsize != len(data):
-        raise FileFormatError(f"{path}: {member.filename} declares shape {shape} but holds {len(data)} bytes")
-    return np.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+def _as_path(path: PathLike) -> Path:
+    try:
+        text = os.fspath(path)
+        if not isinstance(text, str) or not text or "\0" in text:
+            raise TypeError
+    except TypeError:
+        raise ValidationError(f"path is {shown(path)}; it must be the path of a file") from None
+    return Path(text)
+
+
+def _read_members(target: Path) -> dict[str, npt.NDArray[Any]]:
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    with zipfile.ZipFile(target) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > target.stat().st_size:
+            raise FileFormatError("declares more data than it holds")
+        for member in members:
+            name, dot, suffix = member.filename.rpartition(".")
+            if member.compress_type != zipfile.ZIP_STORED or (dot, suffix) != (".", "npy"):
+                raise FileFormatError(f"has a member {shown(member.filename)} that is not a plain array")
+            if name in arrays:
+                raise FileFormatError(f"has two members {shown(member.filename)}")
+            arrays[name] = _as_plain_array(member.filename, archive.read(member))
+    return arrays
+
+
+def _as_plain_array(name: str, data: bytes) -> npt.NDArray[Any]:
+    start = len(MAGIC) + 2
+    if len(data) < start or data[: len(MAGIC)] != MAGIC:
+        raise FileFormatError(f"has a member {shown(name)} that is not a plain array")
+    end = start + int.from_bytes(data[len(MAGIC) : start], "little")
+    described = DESCRIPTION.fullmatch(data, start, min(end, len(data)))
+    if described is None:
+        raise FileFormatError(f"has a member {shown(name)} that does not hold plain numbers in C order")
+    dtype = np.dtype(described[1].decode())
+    shape = tuple(int(length) for length in re.findall(rb"\d+", described[2]))
+    if math.prod(shape) * dtype.itemsize != len(data) - end:
+        raise FileFormatError(
+            f"has a member {shown(name)} that declares shape {shape} of {dtype} "
+            f"but holds {len(data) - end} bytes"
+        )
+    return np.frombuffer(data, dtype=dtype, offset=end).reshape(shape)
+
+
+def _read_header(stored: npt.NDArray[Any] | None) -> dict[str, Any]:
+    if stored is None or stored.dtype != np.uint8:
+        raise FileFormatError("has no header")
+    header = json.loads(stored.tobytes().decode(), parse_constant=_refuse_constant)
+    if not isinstance(header, dict):
+        raise FileFormatError(f"has a header that is {shown(header)}, not an object")
+    return header
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise FileFormatError(f"has {constant} in its header, where every number must be finite")

@@ -12,48 +12,23 @@ same thing at the border: d = 1 - c and alpha = H - limit.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from collections.abc import Collection
+from dataclasses import fields, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from flexdome.cmdp.problem import Problem
-from flexdome.cmdp.threshold import Threshold, as_threshold
-from flexdome.cmdp.validation import (
-    Float,
-    Int,
-    as_array,
-    as_distribution,
-    as_float,
-    as_int,
-    check_range,
-    check_rows,
-    frozen,
-)
+from flexdome.cmdp import assembly
+from flexdome.cmdp.assembly import COST, NO_SUCCESSORS, UTILITY, Contents, Model, Noise, assemble
+from flexdome.cmdp.problem import Problem, known_parts, problem_of
+from flexdome.cmdp.threshold import Threshold
+from flexdome.cmdp.validation import Float, frozen
 from flexdome.errors import ValidationError
 
-__all__ = ["CMDP", "Model"]
+__all__ = ["CMDP", "NO_SUCCESSORS", "Model"]
 
-Noise = Literal["none", "bernoulli"]
-REVEALABLE = ("thresholds", "rewards", "utilities", "transitions")
-
-
-class Model(NamedTuple):
-    """A known model as the kernels take it.
-
-    ``p`` is (H or 1, S, A, S) with ``nxt`` of shape (1, 1, 1, 0), or (H or 1, S, A, K) with the successors in
-    ``nxt``; ``f`` is (1 + m, H, S, A), the reward and then the utilities; ``mu`` is (S,). The solvers accept
-    any real f and rows of p that sum to less than one, so that learners can plan on estimated models.
-    """
-
-    p: Float
-    nxt: Int
-    f: Float
-    mu: Float
-
-
-NO_SUCCESSORS: Int = frozen(np.zeros((1, 1, 1, 0), dtype=np.int32))
+NO_GAP = 1e-9  # a Slater gap below this, relative to H, is rounding
 
 
 class CMDP:
@@ -77,6 +52,10 @@ class CMDP:
     CMDP.from_costs : the cost form
     """
 
+    __slots__ = ("__weakref__", "_contents", "_memo")
+    _contents: Contents
+    _memo: dict[Any, Any]  # what planning found out about this CMDP
+
     def __init__(
         self,
         transitions: npt.ArrayLike,
@@ -89,13 +68,8 @@ class CMDP:
         noise: Noise = "none",
         name: str = "",
     ) -> None:
-        p, single = as_array("transitions", transitions)
-        if p.ndim not in (3, 4) or p.shape[-1] != p.shape[-3] or 0 in p.shape:
-            raise ValidationError(
-                f"transitions has shape {p.shape}; it must be (H, S, A, S) or, stationary, (S, A, S)"
-            )
-        check_rows("transitions", p, single)
-        self._build(p, NO_SUCCESSORS, rewards, utilities, thresholds, initial, horizon, noise, name)
+        rows = assembly.dense_rows(transitions)
+        self._hold(assemble(UTILITY, rows, rewards, utilities, thresholds, initial, horizon, noise, name))
 
     @classmethod
     def from_successors(
@@ -114,34 +88,12 @@ class CMDP:
         """Build a sparse model from successor lists; it is never made dense.
 
         ``next_states[h, s, a, k]`` follows (s, a) at step h with ``probabilities[h, s, a, k]``; both are
-        (H, S, A, K) or, stationary, (S, A, K). Pad short lists with probability 0 (any state will do there);
-        a state listed twice gets the sum.
+        (H, S, A, K) or, stationary, (S, A, K). Pad short lists with probability 0 (any number will do as the
+        state there); a state listed twice gets the sum.
         """
-        p, single = as_array("probabilities", probabilities)
-        successors = np.asarray(next_states)
-        if p.ndim not in (3, 4) or 0 in p.shape:
-            raise ValidationError(
-                f"probabilities has shape {p.shape}; it must be (H, S, A, K) or, stationary, (S, A, K)"
-            )
-        if successors.shape != p.shape:
-            raise ValidationError(
-                f"next_states has shape {successors.shape}; it must be that of probabilities, {p.shape}"
-            )
-        if successors.dtype.kind not in "iu":
-            raise ValidationError(f"next_states has dtype {successors.dtype}; it must hold whole numbers")
-        check_rows("probabilities", p, single)
-        S = p.shape[-3]
-        bad = ((successors < 0) | (successors >= S)) & (p > 0)
-        if bad.any():
-            where = tuple(int(k) for k in np.argwhere(bad)[0])
-            raise ValidationError(
-                f"next_states[{', '.join(map(str, where))}] is {successors[where]}; "
-                f"it must be a state, 0 to {S - 1}, where its probability is positive"
-            )
-        nxt = np.where(p > 0, successors, 0).astype(np.int32)
-        self = cls.__new__(cls)
-        self._build(p, nxt, rewards, utilities, thresholds, initial, horizon, noise, name)
-        return self
+        rows = assembly.sparse_rows("probabilities", next_states, probabilities)
+        contents = assemble(UTILITY, rows, rewards, utilities, thresholds, initial, horizon, noise, name)
+        return cls._holding(contents)
 
     @classmethod
     def from_costs(
@@ -162,188 +114,135 @@ class CMDP:
         ``cmdp.costs`` and ``cmdp.limits`` give back exactly what was passed. With ``next_states`` the
         transitions are successor probabilities.
         """
-        c, _ = as_array("costs", costs)
-        check_range("costs", c, 0.0, 1.0)
-        laws = _laws("limits", limits, c.shape[0] if c.ndim > 2 else 1)
-        shapes = [np.shape(transitions), np.shape(rewards), c.shape]
-        H = _horizon([shape[k] for shape, n, k in zip(shapes, (4, 3, 4), (0, 0, 1), strict=True)
-                      if len(shape) == n], horizon)  # fmt: skip
-        for i, law in enumerate(laws):
-            as_float(f"limits[{i}]", law.mean, 0.0, float(H))
-        options: dict[str, Any] = {"horizon": horizon, "noise": noise, "name": name}
-        alphas = [law.reflected(float(H)) for law in laws]
         if next_states is None:
-            self = cls(transitions, rewards, 1.0 - c, alphas, initial, **options)
+            rows = assembly.dense_rows(transitions)
         else:
-            self = cls.from_successors(next_states, transitions, rewards, 1.0 - c, alphas, initial, **options)
-        if c.ndim == 3:
-            c = np.repeat(c[:, None], H, axis=1)
-        self._costs = frozen(c)
-        self._limits = laws
+            rows = assembly.sparse_rows("transitions", next_states, transitions)
+        contents = assemble(COST, rows, rewards, costs, limits, initial, horizon, noise, name)
+        return cls._holding(contents)
+
+    def _hold(self, contents: Contents) -> None:
+        object.__setattr__(self, "_contents", contents)
+        object.__setattr__(self, "_memo", {})
+
+    @classmethod
+    def _holding(cls, contents: Contents) -> Self:
+        self = cls.__new__(cls)
+        self._hold(contents)
         return self
 
-    def _build(
-        self,
-        p: Float,
-        nxt: Int,
-        rewards: npt.ArrayLike,
-        utilities: npt.ArrayLike,
-        thresholds: Any,
-        initial: Any,
-        horizon: int | None,
-        noise: Noise,
-        name: str,
-    ) -> None:
-        r, _ = as_array("rewards", rewards)
-        d, _ = as_array("utilities", utilities)
-        S, A = p.shape[-3], p.shape[-2]
-        if r.ndim not in (2, 3) or r.shape[-2:] != (S, A):
-            raise ValidationError(f"rewards has shape {r.shape}; it must be (H, {S}, {A}) or ({S}, {A})")
-        if d.ndim not in (3, 4) or d.shape[-2:] != (S, A):
-            raise ValidationError(
-                f"utilities has shape {d.shape}; it must be (m, H, {S}, {A}) or (m, {S}, {A})"
-            )
-        m = d.shape[0]
-        if m == 0:
-            raise ValidationError("utilities has m = 0 constraints; at least one is needed")
-        check_range("rewards", r, 0.0, 1.0)
-        check_range("utilities", d, 0.0, 1.0)
-        staged = {"transitions": p.ndim == 4, "rewards": r.ndim == 3, "utilities": d.ndim == 4}
-        lengths = {"transitions": p.shape[0], "rewards": r.shape[0], "utilities": d.shape[1]}
-        found = {field: lengths[field] for field, is_staged in staged.items() if is_staged}
-        H = _horizon(list(found.values()), horizon, found)
-        laws = _laws("thresholds", thresholds, m)
-        for i, law in enumerate(laws):
-            if not 0.0 <= law.mean <= H:
-                raise ValidationError(
-                    f"thresholds[{i}] has mean {law.mean:g}; it must lie in [0, H] = [0, {H}]"
-                )
-        if noise not in ("none", "bernoulli"):
-            raise ValidationError(f"noise is {noise!r}; it must be 'none' or 'bernoulli'")
-        f = np.empty((1 + m, H, S, A))
-        f[0] = r
-        f[1:] = d if d.ndim == 4 else d[:, None]
-        mu = as_distribution("initial", initial, S)
-        self._model = Model(
-            frozen(p if p.ndim == 4 else p[None]),
-            frozen(nxt if nxt.ndim == 4 else nxt[None]),
-            frozen(f),
-            frozen(mu),
-        )
-        self._thresholds = laws
-        self._stationary = not any(staged.values())
-        self._noise: Noise = noise
-        self._name = str(name)
-        self._costs: Float | None = None
-        self._limits: tuple[Threshold, ...] | None = None
-        self._memo: dict[Any, Any] = {}
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name} cannot be set: a CMDP is read-only; build a new one")
 
-    # -- sizes -----------------------------------------------------------------------------------------
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revived, (type(self), *(getattr(self._contents, field.name) for field in fields(Contents)))
 
     @property
     def states(self) -> int:
         """S, the number of states."""
-        return int(self._model.f.shape[2])
+        return int(self.model.f.shape[2])
 
     @property
     def actions(self) -> int:
         """A, the number of actions."""
-        return int(self._model.f.shape[3])
+        return int(self.model.f.shape[3])
 
     @property
     def horizon(self) -> int:
         """H, the number of steps of an episode."""
-        return int(self._model.f.shape[1])
+        return int(self.model.f.shape[1])
 
     @property
     def constraints(self) -> int:
         """m, the number of constraints."""
-        return int(self._model.f.shape[0]) - 1
+        return int(self.model.f.shape[0]) - 1
 
     @property
     def name(self) -> str:
         """The label for tables and figures."""
-        return self._name
+        return self._contents.name
 
-    # -- contents --------------------------------------------------------------------------------------
+    @property
+    def noise(self) -> Noise:
+        """``"none"`` or ``"bernoulli"``."""
+        return self._contents.noise
 
     @property
     def model(self) -> Model:
         """The arrays, as the kernels take them."""
-        return self._model
+        return self._contents.model
 
     @property
     def is_sparse(self) -> bool:
         """Whether transitions are successor lists."""
-        return self._model.nxt.shape[3] > 0
+        return bool(self.model.nxt.shape[3] > 0)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether transitions, rewards and utilities were given without a step axis."""
+        return self._contents.stationary
+
+    @property
+    def is_cost_form(self) -> bool:
+        """Whether the CMDP was given by costs and limits."""
+        return self._contents.costs is not None
 
     @property
     def transitions(self) -> Float:
         """(H, S, A, S), a view; for a sparse model use :meth:`to_dense` first, or ``model``."""
         if self.is_sparse:
-            raise ValidationError("transitions of a sparse model are successor lists; see model or to_dense()")
-        return np.broadcast_to(self._model.p, (self.horizon, *self._model.p.shape[1:]))
+            raise ValidationError(
+                "transitions of a sparse model are successor lists; see model or to_dense()"
+            )
+        return np.broadcast_to(self.model.p, (self.horizon, *self.model.p.shape[1:]))
 
     @property
     def rewards(self) -> Float:
         """(H, S, A)."""
-        return self._model.f[0]
+        rewards: Float = self.model.f[0]
+        return rewards
 
     @property
     def utilities(self) -> Float:
         """(m, H, S, A)."""
-        return self._model.f[1:]
+        utilities: Float = self.model.f[1:]
+        return utilities
 
     @property
     def initial(self) -> Float:
         """(S,) probabilities of the first state."""
-        return self._model.mu
+        return self.model.mu
 
     @property
     def thresholds(self) -> tuple[Threshold, ...]:
         """The m threshold laws."""
-        return self._thresholds
+        return self._contents.thresholds
 
     @property
     def alpha(self) -> Float:
         """(m,) the mean thresholds: the alpha of every metric."""
-        return np.array([law.mean for law in self._thresholds])
-
-    @property
-    def noise(self) -> Noise:
-        """``"none"`` or ``"bernoulli"``."""
-        return self._noise
-
-    @property
-    def stationary(self) -> bool:
-        """Whether transitions, rewards and utilities were given without a step axis."""
-        return self._stationary
+        return self._contents.alpha
 
     @property
     def costs(self) -> Float:
         """(m, H, S, A): what ``from_costs`` was given, else 1 - utilities."""
-        return self._costs if self._costs is not None else 1.0 - self.utilities
+        given = self._contents.costs
+        costs: Float = frozen(1.0 - self.utilities) if given is None else given
+        return costs
 
     @property
     def limits(self) -> tuple[Threshold, ...]:
         """The m limits on cost: what ``from_costs`` was given, else H - thresholds."""
-        if self._limits is not None:
-            return self._limits
-        return tuple(law.reflected(float(self.horizon)) for law in self._thresholds)
+        given = self._contents.limits
+        return (
+            tuple(law.reflected(float(self.horizon)) for law in self.thresholds) if given is None else given
+        )
 
     def to_dense(self) -> CMDP:
         """The same CMDP with dense transitions (S² A numbers a step: for small models)."""
         if not self.is_sparse:
             return self
-        p, nxt, _, _ = self._model
-        dense = np.zeros((*p.shape[:3], self.states))
-        h, s, a = np.ogrid[: p.shape[0], : p.shape[1], : p.shape[2]]
-        for k in range(p.shape[3]):
-            np.add.at(dense, (h, s, a, nxt[..., k]), p[..., k])
-        twin = CMDP.__new__(CMDP)
-        twin.__dict__.update(self.__dict__, _memo={})
-        twin._model = self._model._replace(p=frozen(dense), nxt=NO_SUCCESSORS)
-        return twin
+        return CMDP._holding(replace(self._contents, model=assembly.densified(self.model)))
 
     def problem(
         self,
@@ -355,71 +254,44 @@ class CMDP:
 
         Parameters
         ----------
-        slater_gap : a lower bound on the Slater gap; None computes the exact one and passes it on (an oracle,
-            and the problem says so)
-        reveal : any of ``"thresholds"`` (the mean of a stochastic threshold), ``"rewards"``, ``"utilities"``,
-            ``"transitions"``
-        hide : ``"thresholds"`` makes the learner estimate fixed thresholds too
-        """
-        for field, given, known in (("reveal", reveal, REVEALABLE), ("hide", hide, ("thresholds",))):
-            if isinstance(given, str):
-                raise ValidationError(f"{field} is {given!r}; it must be a collection such as ({given!r},)")
-            for name in given:
-                if name not in known:
-                    raise ValidationError(f"{field} names {name!r}; it may name {', '.join(known)}")
-        if "thresholds" in reveal and "thresholds" in hide:
-            raise ValidationError("thresholds cannot be both revealed and hidden")
-        exact = slater_gap is None
-        if slater_gap is None:
-            from flexdome.planning import slater_gap as exact_slater_gap
+        slater_gap
+            A lower bound on the Slater gap; None computes the exact one and passes it on (an oracle, and the
+            problem says so).
+        reveal
+            Any of ``"thresholds"`` (the mean of a stochastic threshold), ``"rewards"``, ``"utilities"`` and
+            ``"transitions"`` (those of a sparse model are made dense, unless they are too many).
+        hide
+            ``"thresholds"`` makes the learner estimate fixed thresholds too.
 
-            slater_gap = exact_slater_gap(self)
-        known = [
-            "thresholds" not in hide and (law.is_fixed or "thresholds" in reveal) for law in self._thresholds
-        ]
-        return Problem(
-            states=self.states,
-            actions=self.actions,
-            horizon=self.horizon,
-            initial=self.initial,
-            thresholds=np.where(known, self.alpha, np.nan),
-            slater_gap=slater_gap,
-            slater_gap_exact=exact,
-            stationary=self.stationary,
-            rewards=self.rewards if "rewards" in reveal else None,
-            utilities=self.utilities if "utilities" in reveal else None,
-            transitions=self.transitions if "transitions" in reveal else None,
-        )
+        Raises
+        ------
+        InfeasibleError
+            If the exact gap is asked for and no policy meets the thresholds.
+        """
+        parts = known_parts(reveal, hide)
+        gap = self._exact_slater_gap() if slater_gap is None else slater_gap
+        return problem_of(self, parts, gap, exact=slater_gap is None)
+
+    def _exact_slater_gap(self) -> float:
+        from flexdome import planning
+
+        gap = planning.slater_gap(self)
+        if gap <= NO_GAP * self.horizon:
+            planning.solve(self)  # raises where no policy is safe, and says why
+            raise ValidationError(
+                f"slater_gap is exactly 0 (computed: {gap:.3g}); it must be positive: no policy meets every "
+                "threshold with room to spare, so lower a threshold or pass a positive slater_gap"
+            )
+        return gap
 
     def __repr__(self) -> str:
-        form = f"sparse, {self._model.p.shape[3]} successors" if self.is_sparse else "dense"
-        label = f"{self._name!r}, " if self._name else ""
+        form = f"sparse, {self.model.p.shape[3]} successors" if self.is_sparse else "dense"
+        label = f"{self.name!r}, " if self.name else ""
         return (
             f"CMDP({label}S={self.states}, A={self.actions}, H={self.horizon}, m={self.constraints}, {form}, "
             f"alpha={np.array2string(self.alpha, precision=4)})"
         )
 
 
-def _laws(name: str, given: Any, m: int) -> tuple[Threshold, ...]:
-    """One law for each of the m constraints."""
-    if isinstance(given, Threshold) or (np.ndim(given) == 0 and not isinstance(given, (str, bytes))):
-        given = [given]
-    if not isinstance(given, (Sequence, np.ndarray)) or isinstance(given, (str, bytes)):
-        raise ValidationError(f"{name} is {given!r}; it must hold {m} numbers or Threshold laws")
-    if len(given) != m:
-        raise ValidationError(f"{name} has {len(given)} entries; there are m = {m} constraints")
-    return tuple(as_threshold(f"{name}[{i}]", value) for i, value in enumerate(given))
-
-
-def _horizon(found: list[int], given: int | None, names: dict[str, int] | None = None) -> int:
-    """The one H that the stage-dependent arrays and the argument agree on."""
-    if given is not None:
-        given = as_int("horizon", given, 1)
-    if not found and given is None:
-        raise ValidationError("horizon is missing; it is needed when every array is stationary")
-    lengths = set(found) | ({given} if given is not None else set())
-    if len(lengths) > 1 or 0 in lengths:
-        said = ", ".join(f"{k} has {v} steps" for k, v in (names or {}).items()) or f"arrays have {found} steps"
-        argument = f", horizon is {given}" if given is not None else ""
-        raise ValidationError(f"{said}{argument}; they must agree on one H of at least 1")
-    return int(lengths.pop())
+def _revived(cls: type[CMDP], *parts: Any) -> CMDP:
+    return cls._holding(Contents(*parts))

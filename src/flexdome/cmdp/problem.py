@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from flexdome.cmdp.validation import Float, as_array, as_distribution, as_float, as_int, check_range, frozen
+from flexdome.cmdp.validation import (
+    LARGEST_SIZE,
+    Float,
+    as_array,
+    as_distribution,
+    as_float,
+    as_int,
+    check_range,
+    check_rows,
+    frozen,
+    is_frozen,
+    shown,
+)
 from flexdome.errors import ValidationError
 
-__all__ = ["Problem"]
+if TYPE_CHECKING:
+    from flexdome.cmdp.model import CMDP
+
+__all__ = ["Parts", "Problem", "known_parts", "problem_of"]
+
+REVEALABLE = ("thresholds", "rewards", "utilities", "transitions")
+DENSE_LIMIT = 2**24  # numbers: up to here the transitions of a sparse model are revealed as a dense array
+ROUNDING = 1e-9  # how far, relative to H, a computed Slater gap may exceed what is possible
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +45,8 @@ class Problem:
     ----------
     states, actions, horizon : int
     initial : (S,) probabilities of the first state (a state's index is taken too)
-    thresholds : (m,) the known thresholds, NaN where a threshold must be estimated from its samples
+    thresholds : (m,) the known thresholds, NaN where a threshold must be estimated from its samples (a single
+        number is taken too)
     slater_gap : float
         A lower bound on ``max_pi min_i V_{d_i}^pi - alpha_i``.
     slater_gap_exact : bool
@@ -47,34 +69,19 @@ class Problem:
     transitions: Float | None = None
 
     def __post_init__(self) -> None:
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         for name in ("states", "actions", "horizon"):
-            put(name, as_int(name, getattr(self, name), 1))
-        put("initial", frozen(as_distribution("initial", self.initial, self.states)))
-        thresholds = np.array(self.thresholds, dtype=np.float64)
-        if thresholds.ndim != 1 or thresholds.size == 0:
-            raise ValidationError(f"thresholds has shape {thresholds.shape}; it must be (m,) with m at least 1")
-        for i, alpha in enumerate(thresholds):
-            if not np.isnan(alpha):
-                as_float(f"thresholds[{i}]", alpha, 0.0, float(self.horizon))
-        put("thresholds", frozen(thresholds))
-        put("slater_gap", as_float("slater_gap", self.slater_gap))
-        if self.slater_gap <= 0:
-            raise ValidationError(f"slater_gap is {self.slater_gap:g}; it must be positive")
+            self._put(name, as_int(name, getattr(self, name), 1, LARGEST_SIZE))
+        self._put("initial", frozen(as_distribution("initial", self.initial, self.states)))
+        self._put("thresholds", frozen(self._checked_thresholds()))
+        self._put("slater_gap", self._checked_slater_gap())
+        for name in ("slater_gap_exact", "stationary"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValidationError(f"{name} is {shown(getattr(self, name))}; it must be True or False")
+            self._put(name, bool(getattr(self, name)))
         step = (self.horizon, self.states, self.actions)
-        shapes = {
-            "rewards": step,
-            "utilities": (thresholds.size, *step),
-            "transitions": (*step, self.states),
-        }
-        for name, shape in shapes.items():
-            value = getattr(self, name)
-            if value is not None:
-                array = value if not value.flags.writeable else frozen(as_array(name, value)[0])
-                if array.shape != shape:
-                    raise ValidationError(f"{name} has shape {array.shape}; it must be {shape}")
-                check_range(name, array, 0.0, 1.0)
-                put(name, array)
+        self._check_revealed("rewards", step)
+        self._check_revealed("utilities", (self.constraints, *step))
+        self._check_revealed("transitions", (*step, self.states))
 
     @property
     def constraints(self) -> int:
@@ -85,3 +92,108 @@ class Problem:
     def thresholds_known(self) -> bool:
         """Whether no threshold has to be estimated."""
         return not bool(np.isnan(self.thresholds).any())
+
+    def _put(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _checked_thresholds(self) -> Float:
+        thresholds = np.atleast_1d(as_array("thresholds", self.thresholds, finite=False)[0])
+        if thresholds.ndim != 1 or thresholds.size == 0:
+            raise ValidationError(
+                f"thresholds has shape {thresholds.shape}; it must be (m,) with m at least 1"
+            )
+        for i, alpha in enumerate(thresholds):
+            if not (np.isnan(alpha) or 0.0 <= alpha <= self.horizon):
+                raise ValidationError(
+                    f"thresholds[{i}] is {shown(alpha)}; it must lie in [0, H] = [0, {self.horizon}], "
+                    "or be nan where it is to be estimated"
+                )
+        return thresholds
+
+    def _checked_slater_gap(self) -> float:
+        gap = as_float("slater_gap", self.slater_gap)
+        highest = float(np.nanmax(np.append(self.thresholds, 0.0)))
+        room = self.horizon - highest  # no utility exceeds H
+        if not 0.0 < gap <= room + ROUNDING * self.horizon:
+            raise ValidationError(
+                f"slater_gap is {shown(gap)}; it must be positive and at most H - max thresholds = {room:g}"
+            )
+        return gap
+
+    def _check_revealed(self, name: str, shape: tuple[int, ...]) -> None:
+        given = getattr(self, name)
+        if given is None:
+            return
+        # A CMDP's own arrays are shared: dense transitions may be most of the memory there is.
+        shared = isinstance(given, np.ndarray) and given.dtype == np.float64 and is_frozen(given)
+        array, single = (given, False) if shared else as_array(name, given)
+        if array.shape != shape:
+            raise ValidationError(f"{name} has shape {array.shape}; it must be {shape}")
+        if name == "transitions":
+            check_rows(name, array, single)
+        else:
+            check_range(name, array, 0.0, 1.0)
+        if self.stationary:
+            axis = 1 if name == "utilities" else 0
+            moved = np.moveaxis(array, axis, 0)
+            if (moved != moved[:1]).any():
+                raise ValidationError(f"{name} differs between steps; it must not where stationary is True")
+        self._put(name, array if shared else frozen(array))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+
+class Parts(NamedTuple):
+    """What ``reveal`` names, and whether ``hide`` names the thresholds."""
+
+    revealed: frozenset[str]
+    hidden: bool
+
+
+def known_parts(reveal: Collection[str], hide: Collection[str]) -> Parts:
+    """The two arguments of :meth:`CMDP.problem`, checked."""
+    named: dict[str, frozenset[str]] = {}
+    for field, given, allowed in (("reveal", reveal, REVEALABLE), ("hide", hide, ("thresholds",))):
+        if isinstance(given, str) or not isinstance(given, Collection):
+            example = given if isinstance(given, str) else allowed[0]
+            raise ValidationError(
+                f"{field} is {shown(given)}; it must be a collection such as ({example!r},)"
+            )
+        for i, name in enumerate(given):
+            if not isinstance(name, str) or name not in allowed:
+                raise ValidationError(
+                    f"{field}[{i}] is {shown(name)}; it must be one of {', '.join(allowed)}"
+                )
+        named[field] = frozenset(given)
+    if named["hide"] & named["reveal"]:
+        raise ValidationError("thresholds cannot be both revealed and hidden")
+    return Parts(named["reveal"], bool(named["hide"]))
+
+
+def problem_of(cmdp: CMDP, parts: Parts, slater_gap: float, exact: bool) -> Problem:
+    """The part of ``cmdp`` that ``parts`` says, with a Slater gap that is ``exact`` or a bound."""
+    known = [not parts.hidden and (law.is_fixed or "thresholds" in parts.revealed) for law in cmdp.thresholds]
+    return Problem(
+        states=cmdp.states,
+        actions=cmdp.actions,
+        horizon=cmdp.horizon,
+        initial=cmdp.initial,
+        thresholds=np.where(known, cmdp.alpha, np.nan),
+        slater_gap=slater_gap,
+        slater_gap_exact=exact,
+        stationary=cmdp.stationary,
+        rewards=cmdp.rewards if "rewards" in parts.revealed else None,
+        utilities=cmdp.utilities if "utilities" in parts.revealed else None,
+        transitions=_dense_transitions(cmdp) if "transitions" in parts.revealed else None,
+    )
+
+
+def _dense_transitions(cmdp: CMDP) -> Float:
+    size = cmdp.horizon * cmdp.states * cmdp.actions * cmdp.states
+    if cmdp.is_sparse and size > DENSE_LIMIT:
+        raise ValidationError(
+            f"reveal names 'transitions', which of this sparse model are {size} numbers when dense; "
+            f"at most {DENSE_LIMIT} are made, so call to_dense() first if that is what you want"
+        )
+    return cmdp.to_dense().transitions

@@ -10,19 +10,26 @@ random numbers never depend on what is drawn from them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from flexdome.cmdp.validation import Float, as_float
+from flexdome.cmdp.validation import Float, as_array, as_float, as_raw, check_range, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["Threshold", "as_threshold"]
 
 Per = Literal["episode", "step"]
-LAWS = {"fixed": ("value",), "normal": ("mean", "std"), "uniform": ("low", "high"), "two-point": ("p", "low", "high")}
+LAWS = {
+    "fixed": ("value",),
+    "normal": ("mean", "std"),
+    "uniform": ("low", "high"),
+    "two-point": ("p", "low", "high"),
+}
+LARGEST = 1e100  # of any number in a law, so that no sample and no mean can overflow
 
 
 @dataclass(frozen=True)
@@ -43,28 +50,37 @@ class Threshold:
     clip: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.law not in LAWS:
-            raise ValidationError(f"threshold law is {self.law!r}; it must be one of {', '.join(LAWS)}")
+        if not isinstance(self.law, str) or self.law not in LAWS:
+            raise ValidationError(f"threshold law is {shown(self.law)}; it must be one of {', '.join(LAWS)}")
         names = LAWS[self.law]
-        if len(self.parameters) != len(names):
-            raise ValidationError(f"a {self.law} threshold takes {names}, not {self.parameters!r}")
-        values = tuple(as_float(f"threshold {n}", v) for n, v in zip(names, self.parameters, strict=True))
-        object.__setattr__(self, "parameters", values)
+        values = self._numbers("parameters", self.parameters, names)
         if self.law == "normal":
             as_float("threshold std", values[1], low=0.0)
         if self.law == "two-point":
             as_float("threshold p", values[0], 0.0, 1.0)
         if self.law in ("uniform", "two-point") and values[-2] > values[-1]:
-            raise ValidationError(f"threshold low is {values[-2]:g}; it must not exceed high, {values[-1]:g}")
-        if self.per not in ("episode", "step"):
-            raise ValidationError(f"threshold per is {self.per!r}; it must be 'episode' or 'step'")
+            raise ValidationError(
+                f"threshold low is {shown(values[-2])}; it must not exceed high, {shown(values[-1])}"
+            )
+        if not isinstance(self.per, str) or self.per not in ("episode", "step"):
+            raise ValidationError(f"threshold per is {shown(self.per)}; it must be 'episode' or 'step'")
+        object.__setattr__(self, "parameters", values)
         if self.clip is not None:
-            if np.shape(self.clip) != (2,):
-                raise ValidationError(f"threshold clip is {self.clip!r}; it must be a pair (low, high)")
-            low, high = (as_float("threshold clip", bound) for bound in self.clip)
+            low, high = self._numbers("clip", self.clip, ("clip[0]", "clip[1]"))
             if low > high:
-                raise ValidationError(f"threshold clip is ({low:g}, {high:g}); low must not exceed high")
+                raise ValidationError(f"threshold clip is ({low!r}, {high!r}); low must not exceed high")
             object.__setattr__(self, "clip", (low, high))
+
+    @staticmethod
+    def _numbers(field: str, given: Any, names: tuple[str, ...]) -> tuple[float, ...]:
+        if np.shape(as_raw(f"threshold {field}", given)) != (len(names),):
+            raise ValidationError(
+                f"threshold {field} is {shown(given)}; it must be {len(names)} numbers: {', '.join(names)}"
+            )
+        return tuple(
+            as_float(f"threshold {name}", value, -LARGEST, LARGEST)
+            for name, value in zip(names, given, strict=True)
+        )
 
     @classmethod
     def fixed(cls, value: float) -> Threshold:
@@ -90,14 +106,16 @@ class Threshold:
         cls, p: float, scale: float, per: Per = "episode", clip: tuple[float, float] | None = None
     ) -> Threshold:
         """``scale`` with probability ``p``, otherwise 0."""
-        scale = as_float("threshold scale", scale)
-        if scale < 0:
-            raise ValidationError(f"threshold scale is {scale:g}; it must not be negative")
+        scale = as_float("threshold scale", scale, low=0.0)
         return cls("two-point", (p, 0.0, scale), per, clip)
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every sample is the same number (a learner then knows it)."""
+        """Whether the law is ``"fixed"``: a learner then knows the threshold.
+
+        A law of another kind that happens to have one value (``std`` 0, say) still counts as stochastic, so
+        that a sweep over its parameters does not change what the learner knows on the way.
+        """
         return self.law == "fixed"
 
     @property
@@ -106,40 +124,48 @@ class Threshold:
         if self.law == "fixed":
             return self._clipped(self.parameters[0])
         if self.law == "two-point":
-            p, low, high = self.parameters
-            return (1.0 - p) * self._clipped(low) + p * self._clipped(high)
-        if self.law == "uniform":
-            return self._uniform_mean(*self.parameters)
-        return self._normal_mean(*self.parameters)
+            p, low, high = self.parameters[0], *map(self._clipped, self.parameters[1:])
+            return self._clipped(low + p * (high - low))
+        if self.law == "normal":
+            mean, std = self.parameters
+            return self._mean(
+                mean, lambda x: _normal_part(x - mean, std), lambda x: _normal_part(mean - x, std)
+            )
+        low, high = self.parameters
+        return self._mean(
+            0.5 * (low + high),
+            lambda x: _uniform_part(x - low, high - low),
+            lambda x: _uniform_part(high - x, high - low),
+        )
+
+    def _mean(self, mean: float, under: Callable[[float], float], over: Callable[[float], float]) -> float:
+        """E[clip(X)], from E[X], under(x) = E[(x - X)+] and over(x) = E[(X - x)+].
+
+        The three forms are equal; the one that starts nearest to the result loses no digits.
+        """
+        if self.clip is None:
+            return mean
+        low, high = self.clip
+        if mean > high:
+            mean = high - under(high) + under(low)
+        elif mean < low:
+            mean = low + over(low) - over(high)
+        else:
+            mean = mean + under(low) - over(high)
+        return self._clipped(mean)  # rounding must not leave the interval
 
     def _clipped(self, value: float) -> float:
         return value if self.clip is None else min(max(value, self.clip[0]), self.clip[1])
-
-    def _uniform_mean(self, low: float, high: float) -> float:
-        if self.clip is None or low == high:
-            return self._clipped(0.5 * (low + high))
-        lo, hi = self._clipped(low), self._clipped(high)  # E = P(below) lo' + P(above) hi' + the middle
-        below = max(self.clip[0] - low, 0.0) if lo < high else high - low
-        above = max(high - self.clip[1], 0.0) if hi > low else high - low
-        if lo == hi:
-            return lo
-        return (below * lo + above * hi + 0.5 * (hi - lo) * (hi + lo)) / (high - low)
-
-    def _normal_mean(self, mean: float, std: float) -> float:
-        if self.clip is None or std == 0.0:
-            return self._clipped(mean)
-        a, b = ((bound - mean) / std for bound in self.clip)
-        cdf = lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0))  # noqa: E731
-        pdf = lambda z: math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)  # noqa: E731
-        inside = mean * (cdf(b) - cdf(a)) + std * (pdf(a) - pdf(b))
-        return self.clip[0] * cdf(a) + self.clip[1] * cdf(-b) + inside
 
     def sample(self, uniforms: Float) -> Float:
         """Samples for ``uniforms`` of shape (episodes, H) in [0, 1); the same shape comes back.
 
         With ``per="episode"`` the first uniform of an episode decides, and the others are left unused.
         """
-        u = np.asarray(uniforms, dtype=np.float64)
+        u, _ = as_array("uniforms", uniforms)
+        if u.ndim != 2 or u.shape[1] == 0:
+            raise ValidationError(f"uniforms has shape {u.shape}; it must be (episodes, H)")
+        check_range("uniforms", u, 0.0, 1.0, below=True)
         if self.per == "episode":
             u = np.broadcast_to(u[:, :1], u.shape)
         if self.law == "fixed":
@@ -149,7 +175,7 @@ class Threshold:
             drawn = mean + std * ndtri(np.maximum(u, 2.0**-54))  # u = 0 would be minus infinity
         elif self.law == "uniform":
             low, high = self.parameters
-            drawn = low + (high - low) * u
+            drawn = np.minimum(low + (high - low) * u, high)  # rounding must not exceed high
         else:
             p, low, high = self.parameters
             drawn = np.where(u < p, high, low)
@@ -168,6 +194,22 @@ class Threshold:
             parameters = (1.0 - p, total - high, total - low)
         clip = None if self.clip is None else (total - self.clip[1], total - self.clip[0])
         return Threshold(self.law, parameters, self.per, clip)
+
+
+def _normal_part(x: float, std: float) -> float:
+    """E[(x - std Z)+] for a standard normal Z."""
+    if std == 0.0:
+        return max(x, 0.0)
+    z = x / std
+    density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return x * 0.5 * math.erfc(-z / math.sqrt(2.0)) + std * density
+
+
+def _uniform_part(x: float, width: float) -> float:
+    """E[(x - width U)+] for U uniform on [0, 1]."""
+    if x <= 0.0:
+        return 0.0
+    return 0.5 * x * (x / width) if x < width else x - 0.5 * width
 
 
 def as_threshold(name: str, value: Any) -> Threshold:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import reprlib
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,15 +14,19 @@ import numpy.typing as npt
 from flexdome.errors import ValidationError
 
 __all__ = [
+    "LARGEST_SIZE",
     "Float",
     "Int",
     "as_array",
     "as_distribution",
     "as_float",
     "as_int",
+    "as_raw",
     "check_range",
     "check_rows",
     "frozen",
+    "is_frozen",
+    "shown",
 ]
 
 Float = npt.NDArray[np.float64]
@@ -27,83 +34,109 @@ Int = npt.NDArray[np.int32]
 
 ROW_TOLERANCE = 1e-9
 ROW_TOLERANCE_FLOAT32 = 1e-5
+LARGEST_SIZE = 2**31 - 1  # of S, A and H: states are kept as int32
 
 
 def _at(name: str, index: tuple[Any, ...]) -> str:
     return f"{name}[{', '.join(str(int(k)) for k in index)}]" if index else name
 
 
-def as_array(name: str, value: npt.ArrayLike) -> tuple[Float, bool]:
-    """A fresh C-contiguous float64 copy of a real array, and whether it came in single precision.
+def _first(bad: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
+    return tuple(np.argwhere(bad)[0])
 
-    Every entry is finite. Integers and booleans are taken as numbers; objects, strings, complex numbers and
-    masked entries are refused.
-    """
+
+def shown(value: Any) -> str:
+    """A value as an error message shows it: a number in full, anything else cut to a reasonable length."""
+    try:
+        return repr(float(value)) if isinstance(value, (float, np.floating)) else reprlib.repr(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        return f"a very large {type(value).__name__}"
+
+
+def as_raw(name: str, value: Any) -> npt.NDArray[Any]:
+    """``value`` as an array of whatever it holds; ragged nests and masked entries are refused."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        where = tuple(np.argwhere(np.ma.getmaskarray(value))[0])
+        where = _first(np.ma.getmaskarray(value))
         raise ValidationError(f"{_at(name, where)} is masked; every entry must be a number")
     try:
-        raw = np.asarray(value)
-    except ValueError as error:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
         raise ValidationError(f"{name} is not a rectangular array: {error}") from None
+
+
+def as_array(name: str, value: npt.ArrayLike, *, finite: bool = True) -> tuple[Float, bool]:
+    """A fresh C-contiguous float64 copy of a real array, and whether it came in single precision.
+
+    Every entry is finite (unless the caller allows otherwise). Integers and booleans are taken as numbers;
+    objects, strings, complex numbers and masked entries are refused.
+    """
+    raw = as_raw(name, value)
+    if raw.dtype.kind == "O":
+        for where, entry in np.ndenumerate(raw):
+            if not isinstance(entry, Real):
+                raise ValidationError(f"{_at(name, where)} is {shown(entry)}; it must be a real number")
     if raw.dtype.kind not in "buif":
         raise ValidationError(f"{name} has dtype {raw.dtype}; it must hold real numbers")
-    array = np.array(raw, dtype=np.float64, order="C", copy=True)
-    finite = np.isfinite(array)
-    if not finite.all():
-        where = tuple(np.argwhere(~finite)[0])
-        raise ValidationError(f"{_at(name, where)} is {array[where]}; every entry must be finite")
+    with np.errstate(over="ignore"):  # an extended-precision number may become infinite, and is refused below
+        array = np.array(raw, dtype=np.float64, order="C", copy=True)
+    if finite:
+        bad = ~np.isfinite(array)
+        if bad.any():
+            where = _first(bad)
+            raise ValidationError(f"{_at(name, where)} is {shown(array[where])}; it must be finite")
     return array, raw.dtype.kind == "f" and raw.dtype.itemsize < 8
 
 
-def as_float(name: str, value: Any, low: float = -np.inf, high: float = np.inf) -> float:
+def as_float(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
     """A finite number in [low, high]."""
-    if isinstance(value, (str, bytes)) or np.ndim(value) != 0:
-        raise ValidationError(f"{name} is {value!r}; it must be a single number")
-    array, _ = as_array(name, value)
-    number = float(array)
+    if isinstance(value, (bool, np.bool_, str, bytes)) or as_raw(name, value).ndim != 0:
+        raise ValidationError(f"{name} is {shown(value)}; it must be a single number")
+    number = float(as_array(name, value)[0])
     if not low <= number <= high:
-        raise ValidationError(f"{name} is {number:g}; it must lie in [{low:g}, {high:g}]")
+        rule = f"at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
+        raise ValidationError(f"{name} is {shown(number)}; it must be {rule}")
     return number
 
 
 def as_int(name: str, value: Any, low: int, high: int | None = None) -> int:
     """A whole number in [low, high]."""
-    if isinstance(value, (bool, np.bool_)):
-        raise ValidationError(f"{name} is {value!r}; it must be a whole number")
     try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise ValidationError(f"{name} is {value!r}; it must be a whole number") from None
+        raise ValidationError(f"{name} is {shown(value)}; it must be a whole number") from None
     if number < low or (high is not None and number > high):
         rule = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise ValidationError(f"{name} is {number}; it must be {rule}")
+        raise ValidationError(f"{name} is {shown(number)}; it must be {rule}")
     return number
 
 
-def check_range(name: str, array: Float, low: float, high: float) -> None:
-    """Every entry lies in [low, high]."""
-    bad = (array < low) | (array > high)
+def check_range(name: str, array: Float, low: float, high: float, *, below: bool = False) -> None:
+    """Every entry lies in [low, high], or in [low, high) where it must be ``below``; NaN does not."""
+    bad = ~((array >= low) & (array < high if below else array <= high))
     if bad.any():
-        where = tuple(np.argwhere(bad)[0])
-        raise ValidationError(
-            f"{_at(name, where)} is {array[where]:.17g}; every entry must lie in [{low:g}, {high:g}]"
-        )
+        where = _first(bad)
+        rule = f"[{low:g}, {high:g}{')' if below else ']'}"
+        raise ValidationError(f"{_at(name, where)} is {shown(array[where])}; it must lie in {rule}")
 
 
 def check_rows(name: str, array: Float, single: bool) -> Float:
     """Rows along the last axis are probabilities; those that came in single precision are renormalised."""
     negative = array < 0
     if negative.any():
-        where = tuple(np.argwhere(negative)[0])
-        raise ValidationError(f"{_at(name, where)} is {array[where]:.17g}; probabilities must not be negative")
-    total = array.sum(axis=-1)
-    tolerance = ROW_TOLERANCE_FLOAT32 if single else ROW_TOLERANCE
-    bad = np.abs(total - 1.0) > tolerance
-    if np.any(bad):
-        where = tuple(np.argwhere(bad)[0])
+        where = _first(negative)
         raise ValidationError(
-            f"{_at(name, where)} sums to {float(total[where]):.17g}; it must sum to one within {tolerance:g}"
+            f"{_at(name, where)} is {shown(array[where])}; a probability must not be negative"
+        )
+    with np.errstate(over="ignore"):
+        total = array.sum(axis=-1)
+    tolerance = ROW_TOLERANCE_FLOAT32 if single else ROW_TOLERANCE
+    bad = np.asarray(~(np.abs(total - 1.0) <= tolerance))
+    if bad.any():
+        where = _first(bad)
+        raise ValidationError(
+            f"{_at(name, where)} sums to {shown(total[where])}; it must sum to one within {tolerance:g}"
         )
     if single:
         array /= total[..., None]
@@ -112,10 +145,9 @@ def check_rows(name: str, array: Float, single: bool) -> Float:
 
 def as_distribution(name: str, value: Any, size: int) -> Float:
     """A state's index, or probabilities over ``size`` states (zeros allowed), as probabilities."""
-    if np.ndim(value) == 0:
-        state = as_int(name, value, 0, size - 1)
+    if as_raw(name, value).ndim == 0:
         point = np.zeros(size)
-        point[state] = 1.0
+        point[as_int(name, value, 0, size - 1)] = 1.0
         return point
     array, single = as_array(name, value)
     if array.shape != (size,):
@@ -124,6 +156,16 @@ def as_distribution(name: str, value: Any, size: int) -> Float:
 
 
 def frozen(array: npt.NDArray[Any]) -> Any:
-    """The same array, read-only."""
+    """A read-only view of ``array``, which becomes read-only too; the view cannot be made writeable again."""
     array.flags.writeable = False
-    return array
+    return array.view()
+
+
+def is_frozen(array: npt.NDArray[Any]) -> bool:
+    """Whether neither ``array`` nor any array it looks into can be written."""
+    link: Any = array
+    while isinstance(link, np.ndarray):
+        if link.flags.writeable:
+            return False
+        link = link.base
+    return link is None

@@ -37,8 +37,12 @@ class Environment:
 
 
 _ROWS = (
-    Environment("paper-v1", "random:paper", "the paper's experiment, fixed threshold: S=20, A=H=5, d = 1 - r"),
-    Environment("paper-stochastic-v1", "random:paper_stochastic", "the paper's experiment, normal thresholds"),
+    Environment(
+        "paper-v1", "random:paper", "the paper's experiment, fixed threshold: S=20, A=H=5, d = 1 - r"
+    ),
+    Environment(
+        "paper-stochastic-v1", "random:paper_stochastic", "the paper's experiment, normal thresholds"
+    ),
     Environment("independent-v1", "random:independent", "reward and utility independent"),
     Environment("conflict-v1", "random:conflict", "reward and utility partly opposed"),
     Environment("multi-v1", "random:multi", "three constraints"),
@@ -72,6 +76,7 @@ def make_cmdp(id: str, seed: int = 0, **options: Any) -> CMDP:
     allowed = [name for name in inspect.signature(function).parameters if name != "seed"]
     for name in options:
         if name not in allowed:
-            takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
-            raise ValidationError(f"{id} has no option {name!r}; {takes}")
+            if not allowed:
+                raise ValidationError(f"unknown option {name!r}; {id} takes none")
+            raise unknown_name(f"option of {id}", name, allowed)
     return function(seed, **options)

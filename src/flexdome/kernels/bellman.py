@@ -11,12 +11,11 @@ A forward pass propagates the occupancy x_h(s, a) of a policy, which gives every
 import numpy as np
 
 from flexdome.kernels.jit import kernel
-from flexdome.kernels.vectors import dot
+from flexdome.kernels.vectors import expectation, propagate
 
 __all__ = [
     "evaluate_deterministic",
     "evaluate_policies",
-    "expectation",
     "greedy_backward",
     "occupancy_deterministic",
     "occupancy_forward",
@@ -26,14 +25,9 @@ __all__ = [
 
 
 @kernel
-def expectation(p, nxt, h, s, a, v):
-    """``sum_s' p_h(s' | s, a) v(s')`` for either form of the model (h already reduced for stationary p)."""
-    if nxt.shape[3] == 0:
-        return dot(p[h, s, a], v)
-    total = 0.0
-    for k in range(p.shape[3]):
-        total += p[h, s, a, k] * v[nxt[h, s, a, k]]
-    return total
+def _first_row(p, h):
+    """The number of the row (h, 0, 0); a stationary model has one step only."""
+    return h * p.shape[1] * p.shape[2] if p.shape[0] > 1 else 0
 
 
 @kernel
@@ -49,12 +43,13 @@ def greedy_backward(p, nxt, f, w, allowed, actions, advantage, v):
     advantage : (H, S, A) out, Q - max Q where allowed; not written when of size 0
     v : (2, S) work; on return ``v[0]`` holds the weighted value at the first step
     """
+    p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     n_f, H, S, A = f.shape
     masked = allowed.size > 0
     keep = advantage.size > 0
     v[H % 2] = 0.0
     for h in range(H - 1, -1, -1):
-        hp = h if p.shape[0] > 1 else 0
+        first = _first_row(p, h)
         v_next = v[(h + 1) % 2]
         for s in range(S):
             best = -np.inf
@@ -62,7 +57,7 @@ def greedy_backward(p, nxt, f, w, allowed, actions, advantage, v):
             for a in range(A):
                 if masked and not allowed[h, s, a]:
                     continue
-                q = expectation(p, nxt, hp, s, a, v_next)
+                q = expectation(p_flat, nxt_flat, first + s * A + a, K, v_next)
                 for j in range(n_f):
                     q += w[j] * f[j, h, s, a]
                 if keep:
@@ -78,57 +73,53 @@ def greedy_backward(p, nxt, f, w, allowed, actions, advantage, v):
 
 
 @kernel
-def _propagate(p, nxt, h, s, a, x, q_next):
-    """Send the mass x of (s, a) to its successors."""
-    if nxt.shape[3] == 0:
-        for k in range(p.shape[3]):
-            q_next[k] += x * p[h, s, a, k]
-    else:
-        for k in range(p.shape[3]):
-            q_next[nxt[h, s, a, k]] += x * p[h, s, a, k]
-
-
-@kernel
 def occupancy_forward(p, nxt, mu, pi, x, q):
     """Occupancy ``x[h, s, a]`` of the policy ``pi``; ``q`` is (2, S) work."""
+    p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     H, S, A = pi.shape
     q[0] = mu
     for h in range(H):
-        hp = h if p.shape[0] > 1 else 0
-        q[(h + 1) % 2] = 0.0
+        first = _first_row(p, h)
+        q_next = q[(h + 1) % 2]
+        q_next[:] = 0.0
         for s in range(S):
             mass = q[h % 2, s]
             for a in range(A):
                 x[h, s, a] = mass * pi[h, s, a]
                 if x[h, s, a] != 0.0 and h + 1 < H:
-                    _propagate(p, nxt, hp, s, a, x[h, s, a], q[(h + 1) % 2])
+                    propagate(p_flat, nxt_flat, first + s * A + a, K, x[h, s, a], q_next)
 
 
 @kernel
 def occupancy_deterministic(p, nxt, mu, actions, weight, x, q):
     """Add ``weight`` times the occupancy of a deterministic policy ``actions[h, s]`` to ``x``."""
+    p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     H, S = actions.shape
+    A = p.shape[2]
     q[0] = mu
     for h in range(H):
-        hp = h if p.shape[0] > 1 else 0
-        q[(h + 1) % 2] = 0.0
+        first = _first_row(p, h)
+        q_next = q[(h + 1) % 2]
+        q_next[:] = 0.0
         for s in range(S):
             mass = q[h % 2, s]
             if mass != 0.0:
                 x[h, s, actions[h, s]] += weight * mass
                 if h + 1 < H:
-                    _propagate(p, nxt, hp, s, actions[h, s], mass, q[(h + 1) % 2])
+                    propagate(p_flat, nxt_flat, first + s * A + actions[h, s], K, mass, q_next)
 
 
 @kernel
 def evaluate_deterministic(p, nxt, mu, f, actions, values, q):
     """Value of every f_j under the policy ``actions[h, s]``: ``values[j]``; q is (2, S) work."""
+    p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     n_f, H, S, A = f.shape
     q[0] = mu
     values[:] = 0.0
     for h in range(H):
-        hp = h if p.shape[0] > 1 else 0
-        q[(h + 1) % 2] = 0.0
+        first = _first_row(p, h)
+        q_next = q[(h + 1) % 2]
+        q_next[:] = 0.0
         for s in range(S):
             mass = q[h % 2, s]
             if mass != 0.0:
@@ -136,32 +127,36 @@ def evaluate_deterministic(p, nxt, mu, f, actions, values, q):
                 for j in range(n_f):
                     values[j] += mass * f[j, h, s, a]
                 if h + 1 < H:
-                    _propagate(p, nxt, hp, s, a, mass, q[(h + 1) % 2])
+                    propagate(p_flat, nxt_flat, first + s * A + a, K, mass, q_next)
 
 
 @kernel
 def evaluate_policies(p, nxt, mu, f, policies, values, q):
     """Value of every f_j under every policy: ``values[n, j]`` from one forward pass each; q is (2, S) work."""
+    p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     n_f, H, S, A = f.shape
+    f_flat, pi, SA = f.reshape(-1), policies.reshape(-1), S * A
+    x = np.empty(SA)
+    dense = np.empty(0, dtype=np.int32)
     for n in range(policies.shape[0]):
         q[0] = mu
         for j in range(n_f):
             values[n, j] = 0.0
         for h in range(H):
-            hp = h if p.shape[0] > 1 else 0
-            q[(h + 1) % 2] = 0.0
+            first = _first_row(p, h)
+            q_next = q[(h + 1) % 2]
+            q_next[:] = 0.0
+            at = (n * H + h) * SA
             for s in range(S):
                 mass = q[h % 2, s]
-                if mass == 0.0:
-                    continue
                 for a in range(A):
-                    x = mass * policies[n, h, s, a]
-                    if x == 0.0:
-                        continue
-                    for j in range(n_f):
-                        values[n, j] += x * f[j, h, s, a]
-                    if h + 1 < H:
-                        _propagate(p, nxt, hp, s, a, x, q[(h + 1) % 2])
+                    x[s * A + a] = mass * pi[at + s * A + a]
+            for j in range(n_f):
+                values[n, j] += expectation(f_flat, dense, j * H + h, SA, x)
+            if h + 1 < H:
+                for row in range(SA):
+                    if x[row] != 0.0:
+                        propagate(p_flat, nxt_flat, first + row, K, x[row], q_next)
 
 
 @kernel
@@ -172,20 +167,23 @@ def soft_backward(p, nxt, f, w, tau, pi, gain, u, v):
     ``gain[i, h, s, a] = Q_{f_{i+1}} - V_{f_{i+1}}`` the advantage of each utility under pi, and ``u[0, j]``
     the value of f_j at the first step.
     """
+    p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     n_f, H, S, A = f.shape
     u[H % 2] = 0.0
     v[H % 2] = 0.0
     q = np.empty(A)
     q_f = np.empty((n_f, A))
     for h in range(H - 1, -1, -1):
-        hp = h if p.shape[0] > 1 else 0
+        first = _first_row(p, h)
         for s in range(S):
             top = -np.inf
             for a in range(A):
-                q[a] = expectation(p, nxt, hp, s, a, v[(h + 1) % 2])
+                q[a] = expectation(p_flat, nxt_flat, first + s * A + a, K, v[(h + 1) % 2])
                 for j in range(n_f):
                     q[a] += w[j] * f[j, h, s, a]
-                    q_f[j, a] = f[j, h, s, a] + expectation(p, nxt, hp, s, a, u[(h + 1) % 2, j])
+                    q_f[j, a] = f[j, h, s, a] + expectation(
+                        p_flat, nxt_flat, first + s * A + a, K, u[(h + 1) % 2, j]
+                    )
                 top = max(top, q[a])
             total = 0.0
             for a in range(A):

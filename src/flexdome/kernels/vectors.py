@@ -1,9 +1,13 @@
-"""Sums over eight explicit lanes: the one place where machine vectors are written out.
+"""The two inner loops of every pass over a model, written out with machine vectors in this one place.
 
-Without fastmath a compiler must add in the order written, so a plain sum of products runs at the latency of
-one addition. Eight lanes, added pairwise at the end, are an order of summation of our own: the same bits on
-every machine whatever its vector width, and three times the speed. :func:`dot_plain` is the readable twin and
-what runs when compilation is off.
+``expectation`` is sum_s' p(s' | row) v(s') and ``propagate`` sends a mass along a row: y += x p(. | row), for
+dense rows and for successor lists. Without fastmath a compiler must add in the order written, so a plain sum
+of products runs at the latency of one addition. Eight lanes, added pairwise at the end, are an order of
+summation of our own: the same bits on every machine whatever its vector width, and three times the speed.
+
+Rows are addressed by their number in a flat array, and both are intrinsics rather than functions: slicing a
+row out, or passing arrays to a function, counts references atomically and costs as much as twenty products.
+The ``_plain`` functions are the readable twins, bit for bit, and what runs when compilation is off.
 """
 
 import numpy as np
@@ -12,65 +16,136 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-from flexdome.kernels.jit import kernel
-
-__all__ = ["dot", "dot_plain"]
+__all__ = ["expectation", "expectation_plain", "propagate", "propagate_plain"]
 
 LANES = 8
 
 
-def dot_plain(x, y):
-    """``sum_k x[k] y[k]`` in the order of :func:`dot`."""
+def expectation_plain(p, nxt, row, K, v):
+    """``sum_s' p(s' | row) v(s')``; ``p`` and ``nxt`` flat, ``nxt`` empty for dense rows, K their length."""
+    weights = p[row * K : row * K + K]
+    if nxt.size:
+        total = 0.0
+        for weight, k in zip(weights, nxt[row * K : row * K + K], strict=True):
+            total += weight * v[k]
+        return total
     lanes = np.zeros(LANES)
-    whole = len(x) // LANES * LANES
+    whole = K // LANES * LANES
     for k in range(0, whole, LANES):
-        lanes += x[k : k + LANES] * y[k : k + LANES]
+        lanes += weights[k : k + LANES] * v[k : k + LANES]
     lanes = lanes[:4] + lanes[4:]
     lanes = lanes[:2] + lanes[2:]
     total = lanes[0] + lanes[1]
-    for k in range(whole, len(x)):
-        total += x[k] * y[k]
+    for k in range(whole, K):
+        total += weights[k] * v[k]
     return total
 
 
+def propagate_plain(p, nxt, row, K, x, y):
+    """``y(s') += x p(s' | row)`` for every s'."""
+    for k in range(row * K, row * K + K):
+        y[nxt[k] if nxt.size else k - row * K] += x * p[k]
+
+
+def _array(context, builder, signature, arguments, index):
+    return context.make_array(signature.args[index])(context, builder, arguments[index])
+
+
+def _loop(builder, start, n, width):
+    """A loop over k from ``start`` in steps of ``width`` while k + width <= n; its context and its end."""
+    step = n.type(width)
+    end = builder.add(start, builder.mul(builder.sdiv(builder.sub(n, start), step), step))
+    return cgutils.for_range_slice(builder, start, end, step, inc=True), end
+
+
+def _at(builder, address, k, width):
+    """The address of ``width`` numbers from the k-th on."""
+    vector = ir.VectorType(ir.DoubleType(), width)
+    return builder.bitcast(builder.gep(address, [k]), vector.as_pointer())
+
+
+def _rows(context, builder, signature, arguments):
+    """What both intrinsics start from: the row's numbers, its successors, whether it is dense, its length."""
+    p, nxt = (_array(context, builder, signature, arguments, i) for i in (0, 1))
+    row, K = arguments[2], arguments[3]
+    at = builder.mul(row, K)
+    dense = builder.icmp_signed("==", nxt.nitems, nxt.nitems.type(0))
+    return builder.gep(p.data, [at]), builder.gep(nxt.data, [at]), dense, K
+
+
+def _successor(builder, successors, k, target, K):
+    """The address of the k-th successor's number in ``target``."""
+    return builder.gep(target, [builder.sext(builder.load(builder.gep(successors, [k])), K.type)])
+
+
 @intrinsic
-def _dot(typing_context, x, y):
-    """The vector loop, in LLVM's own words: no reassociation, no fused multiply-add."""
-    signature = types.float64(x, y)
+def _expectation(typing_context, p, nxt, row, K, v):
+    """No reassociation beyond the lanes, no fused multiply-add."""
 
     def generate(context, builder, signature, arguments):
-        double = ir.DoubleType()
-        vector = ir.VectorType(double, LANES)
-        left, right = (
-            context.make_array(kind)(context, builder, value)
-            for kind, value in zip(signature.args, arguments, strict=True)
-        )
-        length = cgutils.unpack_tuple(builder, left.shape)[0]
-        lanes = ir.Constant(length.type, LANES)
-        whole = builder.mul(builder.sdiv(length, lanes), lanes)
-        sums = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * LANES))
-        with cgutils.for_range_slice(builder, whole.type(0), whole, lanes, inc=True) as (k, _):
-            loaded = []
-            for array in (left, right):
-                place = builder.bitcast(builder.gep(array.data, [k]), vector.as_pointer())
-                loaded.append(builder.load(place, align=8))
-            builder.store(builder.fadd(builder.load(sums), builder.fmul(*loaded)), sums)
-        lane = [builder.extract_element(builder.load(sums), ir.Constant(ir.IntType(32), i)) for i in range(LANES)]
-        while len(lane) > 1:
-            half = len(lane) // 2
-            lane = [builder.fadd(a, b) for a, b in zip(lane[:half], lane[half:], strict=True)]
-        total = cgutils.alloca_once_value(builder, lane[0])
-        with cgutils.for_range_slice(builder, whole, length, length.type(1), inc=True) as (k, _):
-            a, b = (builder.load(builder.gep(array.data, [k])) for array in (left, right))
-            builder.store(builder.fadd(builder.load(total), builder.fmul(a, b)), total)
+        weights, successors, dense, K = _rows(context, builder, signature, arguments)
+        v = _array(context, builder, signature, arguments, 4).data
+        total = cgutils.alloca_once_value(builder, ir.DoubleType()(0.0))
+        vector = ir.VectorType(ir.DoubleType(), LANES)
+        lanes = cgutils.alloca_once(builder, vector)
+        with builder.if_else(dense) as (if_dense, if_sparse):
+            with if_dense:
+                builder.store(ir.Constant(vector, [0.0] * LANES), lanes)
+                loop, end = _loop(builder, K.type(0), K, LANES)
+                with loop as (k, _):
+                    a, b = (builder.load(_at(builder, x, k, LANES), align=8) for x in (weights, v))
+                    builder.store(builder.fadd(builder.load(lanes), builder.fmul(a, b)), lanes)
+                sums = [builder.extract_element(builder.load(lanes), ir.IntType(32)(i)) for i in range(LANES)]
+                while len(sums) > 1:
+                    half = len(sums) // 2
+                    sums = [builder.fadd(a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+                builder.store(sums[0], total)
+                loop, _ = _loop(builder, end, K, 1)
+                with loop as (k, _):
+                    product = builder.fmul(*(builder.load(builder.gep(x, [k])) for x in (weights, v)))
+                    builder.store(builder.fadd(builder.load(total), product), total)
+            with if_sparse:
+                builder.store(ir.DoubleType()(0.0), total)
+                loop, _ = _loop(builder, K.type(0), K, 1)
+                with loop as (k, _):
+                    value = builder.load(_successor(builder, successors, k, v, K))
+                    product = builder.fmul(builder.load(builder.gep(weights, [k])), value)
+                    builder.store(builder.fadd(builder.load(total), product), total)
         return builder.load(total)
 
-    return signature, generate
+    return types.float64(p, nxt, types.intp, types.intp, v), generate
 
 
-@kernel
-def _dot_compiled(x, y):
-    return _dot(x, y)
+@intrinsic
+def _propagate(typing_context, p, nxt, row, K, x, y):
+    """Dense rows eight numbers at a time, then four, then one."""
+
+    def generate(context, builder, signature, arguments):
+        weights, successors, dense, K = _rows(context, builder, signature, arguments)
+        mass = arguments[4]
+        y = _array(context, builder, signature, arguments, 5).data
+        with builder.if_else(dense) as (if_dense, if_sparse):
+            with if_dense:
+                end = K.type(0)
+                for width in (LANES, LANES // 2, 1):
+                    scale = ir.Constant(ir.VectorType(ir.DoubleType(), width), ir.Undefined)
+                    for i in range(width):
+                        scale = builder.insert_element(scale, mass, ir.IntType(32)(i))
+                    loop, end = _loop(builder, end, K, width)
+                    with loop as (k, _):
+                        place = _at(builder, y, k, width)
+                        product = builder.fmul(scale, builder.load(_at(builder, weights, k, width), align=8))
+                        builder.store(builder.fadd(builder.load(place, align=8), product), place, align=8)
+            with if_sparse:
+                loop, _ = _loop(builder, K.type(0), K, 1)
+                with loop as (k, _):
+                    place = _successor(builder, successors, k, y, K)
+                    product = builder.fmul(mass, builder.load(builder.gep(weights, [k])))
+                    builder.store(builder.fadd(builder.load(place), product), place)
+        return context.get_dummy_value()
+
+    return types.void(p, nxt, types.intp, types.intp, types.float64, y), generate
 
 
-dot = dot_plain if config.DISABLE_JIT else _dot_compiled
+expectation = expectation_plain if config.DISABLE_JIT else _expectation
+propagate = propagate_plain if config.DISABLE_JIT else _propagate

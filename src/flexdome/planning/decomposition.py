@@ -33,6 +33,7 @@ __all__ = ["Mixture", "best_mixture", "greedy", "largest_slack", "scale_of"]
 
 Actions = npt.NDArray[np.int16]
 TOLERANCE = 1e-10  # of the certificate, relative to the scale of the values
+FEASIBILITY = 1e-9  # a shortfall below this, relative to the same scale, is rounding
 MAX_ROUNDS = 200
 INNER_COLUMNS = 40  # cheap columns between two full passes
 KEPT_ACTIONS = 2.0  # near-optimal actions kept per state, on average
@@ -86,22 +87,24 @@ class _Oracle:
         self._work = np.zeros((2, S))
         self._advantage = np.zeros((H, S, A))
         self._allowed = _ALL
+        self._seen: set[bytes] = set()
 
-    def price(self, w: Float, cheap: bool) -> Float:
-        """Maximise ``w . (V_r, V_d)``; the values of the policy that does, which is kept as a column."""
+    def price(self, w: Float, cheap: bool) -> tuple[Float, bool]:
+        """Maximise ``w . (V_r, V_d)``; the values of the policy that does, and whether it is a new column."""
         model = self.model
         actions = np.empty(model.f.shape[1:3], dtype=np.int16)
         allowed, advantage = (self._allowed, _UNWANTED) if cheap else (_ALL, self._advantage)
-        bellman.greedy_backward(
-            model.p, model.nxt, model.f, w, allowed, actions, advantage, self._work
-        )
+        bellman.greedy_backward(model.p, model.nxt, model.f, w, allowed, actions, advantage, self._work)
         values = np.empty(model.f.shape[0])
         bellman.evaluate_deterministic(model.p, model.nxt, model.mu, model.f, actions, values, self._work)
         self.full_passes += not cheap
         self.cheap_passes += cheap
-        self.values.append(values)
-        self.policies.append(actions)
-        return values
+        fresh = values.tobytes() not in self._seen
+        if fresh:
+            self._seen.add(values.tobytes())
+            self.values.append(values)
+            self.policies.append(actions)
+        return values, fresh
 
     def narrow(self) -> None:
         """Allow, from now on, the near-optimal actions of the last full pass and those of the last columns."""
@@ -117,38 +120,35 @@ class _Oracle:
 def _generate(oracle: _Oracle, master: Master, tol: float) -> tuple[float, float, Float]:
     """Add columns until the master's value meets the dual bound; value, bound, and the bound's multipliers."""
     alpha, w0 = master.alpha, master.reward_weight
-    for values in oracle.values:
-        master.add(values)
 
-    def price(lam: Float, cheap: bool) -> float:
-        """D(lam), exactly or (cheap) from below."""
-        values = oracle.price(np.append(w0, lam), cheap)
-        master.add(values)
-        return float(w0 * values[0] + lam @ (values[1:] - alpha))
+    def price(lam: Float, cheap: bool) -> tuple[float, bool]:
+        """D(lam), exactly or (cheap) from below, and whether the policy that attains it is new."""
+        values, fresh = oracle.price(np.append(w0, lam), cheap)
+        return float(w0 * values[0] + lam @ (values[1:] - alpha)), fresh
 
-    value, lam = master.solve()
+    value, lam = master.solve(oracle.values)
     bound, best = np.inf, lam
     for _ in range(MAX_ROUNDS):
-        dual = price(lam, cheap=False)
+        dual, fresh = price(lam, cheap=False)
         if dual < bound:
             bound, best = dual, lam
-        value, lam = master.solve()
-        if bound - value <= tol:
+        value, lam = master.solve(oracle.values)
+        # A policy that the program already has ends the search too: what gap is left is the program's rounding.
+        if bound - value <= tol or (not fresh and bound - value <= 1e3 * tol):
             return value, bound, best
         oracle.narrow()
         centre, lowest = best, bound
         for _ in range(INNER_COLUMNS):
             before, trial = value, 0.5 * (centre + lam)
-            dual = price(trial, cheap=True)
-            improved = dual < lowest
-            if improved:
+            dual, fresh = price(trial, cheap=True)
+            if dual < lowest:
                 lowest, centre = dual, trial
-            value, lam = master.solve()
-            if value <= before and not improved:  # nothing learned half-way: look at the program's own point
-                dual = price(lam, cheap=True)
-                if dual - value <= 0.5 * tol:
+            value, lam = master.solve(oracle.values)
+            if value <= before:  # nothing learned half-way: look at the program's own point
+                dual, fresh = price(lam, cheap=True)
+                if not fresh or dual - value <= 0.5 * tol:
                     break
-                value, lam = master.solve()
+                value, lam = master.solve(oracle.values)
     raise ConvergenceError(f"column generation stopped with a duality gap of {bound - value:.3g}")
 
 
@@ -175,18 +175,17 @@ def scale_of(model: Model) -> float:
 def greedy(model: Model, w: Float) -> tuple[Actions, Float]:
     """The deterministic policy that maximises ``w . (V_r, V_d)``, and its values (1 + m,)."""
     oracle = _Oracle(model)
-    values = oracle.price(np.asarray(w, dtype=np.float64), cheap=False)
+    values, _ = oracle.price(np.asarray(w, dtype=np.float64), cheap=False)
     return oracle.policies[0], values
 
 
 def _slack(oracle: _Oracle, alpha: Float) -> Mixture:
     m = alpha.size
-    oracle.price(np.append(0.0, np.full(m, 1.0 / m)), cheap=False)
+    values, _ = oracle.price(np.append(0.0, np.full(m, 1.0 / m)), cheap=False)
     if m == 1:
-        values = oracle.values[-1]
         slack = float(values[1] - alpha[0])
         passes = (oracle.full_passes, oracle.cheap_passes)
-        return Mixture(slack, slack, np.ones(1), values, np.ones(1), oracle.policies[-1:], passes)
+        return Mixture(slack, slack, np.ones(1), values, np.ones(1), [oracle.policies[-1]], passes)
     master = Master("slack", alpha)
     return _collect(oracle, master, *_generate(oracle, master, TOLERANCE * scale_of(oracle.model)))
 
@@ -199,22 +198,30 @@ def largest_slack(model: Model, alpha: Float) -> Mixture:
     return _slack(_Oracle(model), alpha)
 
 
-def best_mixture(model: Model, alpha: Float) -> tuple[Mixture, Mixture]:
+def best_mixture(model: Model, alpha: Float) -> tuple[Mixture | None, Mixture]:
     """``max V_r`` subject to ``V_{d_i} >= alpha_i``, and the mixture of largest slack.
 
-    Where the slack is negative the thresholds cannot be met, and the first mixture maximises
-    ``V_r - penalty * shortfall`` instead: callers look at the slack first.
+    The first is None where that slack is negative: no policy meets the thresholds.
     """
     oracle = _Oracle(model)
-    reward_first = oracle.price(np.append(1.0, np.zeros(alpha.size)), cheap=False)
+    reward_first, _ = oracle.price(np.append(1.0, np.zeros(alpha.size)), cheap=False)
     slack = _slack(oracle, alpha)
-    tol = TOLERANCE * scale_of(model)
+    scale = scale_of(model)
+    if slack.value < -FEASIBILITY * scale:
+        return None, slack
     if (reward_first[1:] >= alpha).all():
         value = float(reward_first[0])
         free = np.zeros(alpha.size)
         return Mixture(value, value, free, reward_first, np.ones(1), oracle.policies[:1], slack.passes), slack
-    # Slater's condition bounds the multipliers: sum lam* <= (max V_r - V_r^slater) / slack.
-    span = float(reward_first[0] - slack.values[0]) + tol
-    penalty = 1.0 + (2.0 * span / slack.value if slack.value > 1e4 * tol else 1e6 * scale_of(model))
+    # Slater's condition bounds the multipliers, sum lam* <= (max V_r - V_r^slater) / slack, so that a larger
+    # penalty is exact. Without slack no bound is known: the penalty grows until no shortfall is left.
+    strict = slack.value > FEASIBILITY * scale
+    span = float(reward_first[0] - slack.values[0])
+    penalty = 1.0 + 2.0 * span / slack.value if strict else 10.0 * scale
     master = Master("optimum", alpha, penalty)
-    return _collect(oracle, master, *_generate(oracle, master, tol)), slack
+    while True:
+        found = _generate(oracle, master, TOLERANCE * scale)
+        if master.shortfall() <= FEASIBILITY * scale or penalty > 1e8 * scale:
+            return _collect(oracle, master, *found), slack
+        penalty *= 30.0
+        master.raise_penalty(penalty)

@@ -11,15 +11,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import highspy
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, csr_array, hstack
+from scipy.sparse import coo_array, csc_array, csr_array, hstack, vstack
 
 from flexdome.cmdp.model import Model
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ConvergenceError
 
 __all__ = ["OccupancyProgram", "flow_matrix", "occupancy_program"]
+
+# HiGHS drops matrix entries below small_matrix_value, 1e-9 unless told: Dirichlet(0.1) rows are full of them,
+# and dropping them moved an optimum by 2e-8.
+OPTIONS: dict[str, object] = {
+    "output_flag": False,
+    "threads": 1,
+    "small_matrix_value": 1e-12,
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+# Where no policy has any slack, the simplex method sometimes gives up at these tolerances.
+RETRIES: tuple[dict[str, object], ...] = (
+    {"presolve": "off"},
+    {"presolve": "off", "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+    {"solver": "ipm", "primal_feasibility_tolerance": 1e-7, "dual_feasibility_tolerance": 1e-7},
+)
 
 
 @dataclass(frozen=True)
@@ -56,23 +72,41 @@ def occupancy_program(model: Model, alpha: Float, slack: bool = False) -> Occupa
     """Solve the occupancy-measure program (``slack``: the one whose value is the Slater gap)."""
     n_f, H, S, A = model.f.shape
     n, m = H * S * A, n_f - 1
-    flow = flow_matrix(model)
+    matrix = vstack([flow_matrix(model), model.f[1:].reshape(m, n)], format="csc")
     start = np.concatenate([model.mu, np.zeros((H - 1) * S)])
-    utilities = csr_array(-model.f[1:].reshape(m, n))
-    cost = -model.f[0].ravel()
-    bounds: list[tuple[float | None, float | None]] = [(0.0, None)] * n
+    program = highspy.HighsLp()
+    program.sense_ = highspy.ObjSense.kMaximize
+    program.col_cost_ = model.f[0].ravel()
+    program.col_lower_ = np.zeros(n)
+    program.col_upper_ = np.full(n, highspy.kHighsInf)
     if slack:
-        utilities = hstack([utilities, csr_array(np.ones((m, 1)))], format="csr")
-        flow = hstack([flow, csr_array((H * S, 1))], format="csr")
-        cost = np.append(np.zeros(n), -1.0)
-        bounds.append((None, None))
-    answer = linprog(
-        cost, A_ub=utilities, b_ub=-alpha, A_eq=flow, b_eq=start, bounds=bounds, method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )  # fmt: skip
-    if answer.status == 2:
-        return OccupancyProgram(False, -np.inf, np.zeros((H, S, A)), np.zeros(m))
-    if answer.status != 0:
-        raise ConvergenceError(f"HiGHS ended with status {answer.status}: {answer.message}")
-    x = np.maximum(answer.x[:n], 0.0).reshape(H, S, A)
-    return OccupancyProgram(True, float(-answer.fun), x, np.maximum(-answer.ineqlin.marginals, 0.0))
+        shift = csc_array(np.append(np.zeros(H * S), -np.ones(m))[:, None])
+        matrix = hstack([matrix, shift], format="csc")
+        program.col_cost_ = np.append(np.zeros(n), 1.0)
+        reach = 2.0 * H * float(np.abs(model.f).max()) + float(np.abs(alpha).max())  # t never gets there
+        program.col_lower_ = np.append(np.zeros(n), -reach)
+        program.col_upper_ = np.append(np.full(n, highspy.kHighsInf), reach)
+    program.num_row_, program.num_col_ = matrix.shape
+    program.row_lower_ = np.concatenate([start, alpha])
+    program.row_upper_ = np.concatenate([start, np.full(m, highspy.kHighsInf)])
+    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    program.a_matrix_.start_ = matrix.indptr
+    program.a_matrix_.index_ = matrix.indices
+    program.a_matrix_.value_ = matrix.data
+    solver = highspy.Highs()
+    for attempt in ({}, *RETRIES):
+        for option, value in (OPTIONS | attempt).items():
+            solver.setOptionValue(option, value)
+        solver.passModel(program)
+        solver.run()
+        status = solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return OccupancyProgram(False, -np.inf, np.zeros((H, S, A)), np.zeros(m))
+        if status == highspy.HighsModelStatus.kOptimal:
+            break
+    else:
+        raise ConvergenceError(f"HiGHS ended with status {solver.modelStatusToString(status)}")
+    answer = solver.getSolution()
+    x = np.maximum(np.array(answer.col_value)[:n], 0.0).reshape(H, S, A)
+    multipliers = np.maximum(-np.array(answer.row_dual)[H * S :], 0.0)
+    return OccupancyProgram(True, solver.getInfo().objective_function_value, x, multipliers)

@@ -12,6 +12,7 @@ so that one more column costs about 0.1 ms.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import highspy
@@ -52,23 +53,31 @@ class Master:
                 solver.addCol(-penalty, 0.0, infinity, 1, self._rows[i : i + 1], np.ones(1))
         else:
             solver.addCol(1.0, -infinity, infinity, m, self._rows[:m], -np.ones(m))
-        self._infinity = infinity
+        self._known = 0
         self._extra = m if kind == "optimum" else 1
         self._solver = solver
 
-    def add(self, values: Float) -> None:
-        """Add the policy whose values are ``values`` = (V_r, V_{d_1}, ..., V_{d_m})."""
-        entries = np.append(values[1:] - self.alpha, 1.0)
-        cost = self.reward_weight * float(values[0])
-        self._solver.addCol(cost, 0.0, self._infinity, entries.size, self._rows, entries)
-
-    def solve(self) -> tuple[float, Float]:
-        """The best value of a mixture and the multipliers (m,) that support it."""
+    def solve(self, columns: Sequence[Float]) -> tuple[float, Float]:
+        """The best value of a mixture of ``columns`` (a list that only grows), and the multipliers (m,)."""
+        for values in columns[self._known :]:
+            entries = np.append(values[1:] - self.alpha, 1.0)
+            cost = self.reward_weight * float(values[0])
+            self._solver.addCol(cost, 0.0, highspy.kHighsInf, entries.size, self._rows, entries)
+        self._known = len(columns)
         self._solver.run()
         if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             raise ConvergenceError(f"the master program ended with status {self._solver.getModelStatus()}")
         duals = np.array(self._solver.getSolution().row_dual[:-1])
         return self._solver.getObjectiveValue(), np.maximum(-duals, 0.0)
+
+    def raise_penalty(self, penalty: float) -> None:
+        """Charge ``penalty`` for a unit of shortfall from now on."""
+        for i in range(self._extra):
+            self._solver.changeColCost(i, -penalty)
+
+    def shortfall(self) -> float:
+        """How far the last mixture is from meeting the thresholds."""
+        return max(self._solver.getSolution().col_value[: self._extra])
 
     def weights(self) -> Float:
         """The weights of the columns in the last solution."""

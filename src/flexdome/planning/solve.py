@@ -14,14 +14,13 @@ import numpy as np
 from flexdome.cmdp.model import CMDP, Model
 from flexdome.cmdp.validation import Float, as_float, frozen
 from flexdome.errors import InfeasibleError, ValidationError
-from flexdome.planning.decomposition import best_mixture, greedy, largest_slack, scale_of
+from flexdome.planning.decomposition import FEASIBILITY, best_mixture, greedy, largest_slack, scale_of
 from flexdome.planning.evaluation import deterministic_policy, evaluate_batch, markov_policy
 from flexdome.planning.lp import occupancy_program
 
 __all__ = ["SafePolicy", "Solution", "safe_policy", "slater_gap", "solve", "solve_model"]
 
 Method = Literal["decomposition", "lp"]
-FEASIBILITY = 1e-9  # a shortfall below this (relative to H) is rounding
 
 
 @dataclass(frozen=True)
@@ -86,13 +85,15 @@ def solve_model(model: Model, alpha: Float, method: Method = "decomposition") ->
     """:func:`solve` on arrays: f may be any real numbers and rows of p may sum to less than one."""
     if method == "decomposition":
         best, slack = best_mixture(model, alpha)
-        _refuse_infeasible(model, alpha, slack.value, slack.multipliers)
+        if best is None:
+            raise _infeasible(alpha, slack.value, slack.multipliers)
         heaviest = best.policies[int(np.argmax(best.weights))]
         policy = markov_policy(best.occupancy(model), deterministic_policy(heaviest, model.f.shape[3]))
         gap, slater, multipliers = best.bound - best.value, slack.value, best.multipliers
     else:
         relaxed = occupancy_program(model, alpha, slack=True)
-        _refuse_infeasible(model, alpha, relaxed.value, relaxed.multipliers)
+        if relaxed.value < -FEASIBILITY * scale_of(model):
+            raise _infeasible(alpha, relaxed.value, relaxed.multipliers)
         program = occupancy_program(model, np.minimum(alpha, alpha + relaxed.value))
         policy = markov_policy(program.occupancy)
         slater, multipliers = relaxed.value, program.multipliers
@@ -117,15 +118,12 @@ def _dual(model: Model, alpha: Float, lam: Float) -> float:
     return float(values[0] + lam @ (values[1:] - alpha))
 
 
-def _refuse_infeasible(model: Model, alpha: Float, slack: float, weights: Float) -> None:
-    if slack >= -FEASIBILITY * scale_of(model):
-        return
+def _infeasible(alpha: Float, slack: float, weights: Float) -> InfeasibleError:
     blocking = tuple(int(i) for i in np.flatnonzero(weights > 1e-9))
     listed = ", ".join(f"thresholds[{i}] = {alpha[i]:.6g}" for i in blocking)
-    together = "cannot be met" if len(blocking) == 1 else "cannot be met together"
-    raise InfeasibleError(
-        f"{listed} {together}: every policy misses {'it' if len(blocking) == 1 else 'one of them'} "
-        f"by at least {-slack:.6g}",
+    together, missed = ("", "it") if len(blocking) == 1 else (" together", "one of them")
+    return InfeasibleError(
+        f"{listed} cannot be met{together}: every policy misses {missed} by at least {-slack:.6g}",
         blocking,
         -slack,
     )

@@ -1,0 +1,7 @@
+"""``python -m flexdome`` is the command line."""
+
+import sys
+
+from flexdome.cli import main
+
+sys.exit(main())

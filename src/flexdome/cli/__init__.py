@@ -1,0 +1,43 @@
+"""The command line: the only room that prints.
+
+Errors are one line and an exit code that scripts can use: 0 done, 2 wrong arguments or input, 3 no policy is
+safe, 130 interrupted. ``--debug`` anywhere on the line shows the traceback instead.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code comes back (and is the process's, when run as a script)."""
+    import tyro
+
+    from flexdome.cli.commands import COMMANDS
+    from flexdome.errors import FlexDOMEError, InfeasibleError
+
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        tyro.extras.subcommand_cli_from_dict(
+            COMMANDS,
+            args=words,
+            prog="flexdome",
+            description="Safe online reinforcement learning in constrained MDPs.",
+        )
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe went away: not an error
+        sys.stderr.close()
+        return 0
+    except FlexDOMEError as error:
+        if debug:
+            raise
+        print(f"flexdome: {error}", file=sys.stderr)
+        return 3 if isinstance(error, InfeasibleError) else 2
+    return 0
