@@ -15,11 +15,11 @@ import subprocess
 import sys
 
 import numpy as np
-from benchmarks.timing import human, machine, paired, seconds
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 import flexdome as fd
+from benchmarks.timing import human, machine, paired, seconds
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.families.random import between
 from flexdome.planning.decomposition import _Oracle, best_mixture
@@ -37,7 +37,7 @@ def dense_model(S: int, A: int, H: int, m: int, seed: int = 0) -> tuple[Model, n
 
 def scipy_program(model: Model, alpha: np.ndarray) -> float:
     """The occupancy-measure program by scipy's HiGHS."""
-    n_f, H, S, A = model.f.shape
+    n_f, H, S, _A = model.f.shape
     answer = linprog(
         -model.f[0].ravel(),
         A_ub=csr_array(-model.f[1:].reshape(n_f - 1, -1)),
@@ -73,9 +73,7 @@ def against_one_pass(S: int, A: int, H: int, m: int, goal: str) -> None:
     oracle = _Oracle(model)
     oracle.price(weights, cheap=False)
     best_mixture(model, alpha)
-    solve, one, ratio = paired(
-        lambda: best_mixture(model, alpha), lambda: oracle.price(weights, cheap=False), 5
-    )
+    solve, one, ratio = paired(lambda: best_mixture(model, alpha), lambda: oracle.price(weights, cheap=False), 5)
     row(f"decomposition / backward induction, S={S} A={A} H={H} m={m} dense", solve, one, ratio, goal)
 
 
@@ -100,7 +98,9 @@ def batch_evaluation() -> None:
     assert np.allclose(ours, theirs, atol=1e-12)
     n = len(policies)
     reference, fast, ratio = paired(
-        lambda: [numpy_evaluate(p, f, mu, pi) for pi in policies], lambda: evaluate_batch(cmdp.model, policies), 7
+        lambda: [numpy_evaluate(p, f, mu, pi) for pi in policies],
+        lambda: evaluate_batch(cmdp.model, policies),
+        7,
     )
     row("NumPy / evaluation of a batch, per policy, S=20 A=H=5", reference / n, fast / n, ratio, ">= 12")
 

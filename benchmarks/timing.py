@@ -21,7 +21,11 @@ def seconds(function: Callable[[], Any]) -> float:
 def paired(reference: Callable[[], Any], ours: Callable[[], Any], repeats: int) -> tuple[float, float, float]:
     """Median seconds of both, and the median of the ratios of neighbouring runs."""
     pairs = np.array([(seconds(reference), seconds(ours)) for _ in range(repeats)])
-    return float(np.median(pairs[:, 0])), float(np.median(pairs[:, 1])), float(np.median(pairs[:, 0] / pairs[:, 1]))
+    return (
+        float(np.median(pairs[:, 0])),
+        float(np.median(pairs[:, 1])),
+        float(np.median(pairs[:, 0] / pairs[:, 1])),
+    )
 
 
 def machine() -> str:

@@ -10,9 +10,7 @@ def evaluate(p, f, mu, pi):
     for fj in f:
         v = np.zeros(S)
         for h in reversed(range(H)):
-            v = np.array(
-                [sum(pi[h, s, a] * (fj[h, s, a] + p[h, s, a] @ v) for a in range(A)) for s in range(S)]
-            )
+            v = np.array([sum(pi[h, s, a] * (fj[h, s, a] + p[h, s, a] @ v) for a in range(A)) for s in range(S)])
         values.append(mu @ v)
     return np.array(values)
 

@@ -93,9 +93,7 @@ def test_stationary_arrays_are_repeated_at_every_step(made: Arguments) -> None:
         given = made[field]
         if given.ndim < ndim:
             given = np.expand_dims(given, 1 if field == "utilities" else 0)
-        np.testing.assert_array_equal(
-            getattr(cmdp, field), np.broadcast_to(given, getattr(cmdp, field).shape)
-        )
+        np.testing.assert_array_equal(getattr(cmdp, field), np.broadcast_to(given, getattr(cmdp, field).shape))
 
 
 @given(arguments(sparse=False))
@@ -143,9 +141,7 @@ def test_zeros_and_ones_of_any_real_type_give_the_same_cmdp(dtype: Any) -> None:
 
 
 def test_nested_lists_are_taken() -> None:
-    made = {
-        field: value.tolist() if isinstance(value, np.ndarray) else value for field, value in valid().items()
-    }
+    made = {field: value.tolist() if isinstance(value, np.ndarray) else value for field, value in valid().items()}
     np.testing.assert_array_equal(build(made).transitions, valid()["transitions"])
 
 
@@ -614,9 +610,7 @@ def dense_by_hand(made: Arguments) -> np.ndarray:
 @given(arguments(sparse=True))
 def test_to_dense_has_the_same_numbers(made: Arguments) -> None:
     dense = build(made).to_dense()
-    np.testing.assert_array_equal(
-        dense.transitions, np.broadcast_to(dense_by_hand(made), dense.transitions.shape)
-    )
+    np.testing.assert_array_equal(dense.transitions, np.broadcast_to(dense_by_hand(made), dense.transitions.shape))
 
 
 @given(cmdps(sparse=True))

@@ -67,9 +67,7 @@ def test_the_seed_of_a_fixed_family_does_not_matter_and_its_docstring_says_so(id
 def test_both_methods_agree_on_the_optimum(id):
     cmdp = instance(id)
     one, other = fd.solve(cmdp), fd.solve(cmdp, "lp")
-    near = (
-        1e-8 * cmdp.horizon
-    )  # HiGHS leaves out matrix entries below 1e-9, and Dirichlet(0.1) rows have some
+    near = 1e-8 * cmdp.horizon  # HiGHS leaves out matrix entries below 1e-9, and Dirichlet(0.1) rows have some
     assert one.value == pytest.approx(other.value, abs=near, rel=0)
     assert one.slater_gap == pytest.approx(other.slater_gap, abs=near, rel=0)
     np.testing.assert_allclose(one.multipliers, other.multipliers, atol=1e-6)
@@ -297,9 +295,7 @@ def test_published_benchmarks_have_their_known_values(id, sign, optimal, unconst
     assert cost_of(cmdp, safe.utilities) == pytest.approx(budget, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("id", "cost"), [("factored-v1", 6.0), ("inventory-v1", 4.5053), ("grid-v1", 3.3888)]
-)
+@pytest.mark.parametrize(("id", "cost"), [("factored-v1", 6.0), ("inventory-v1", 4.5053), ("grid-v1", 3.3888)])
 def test_without_the_limit_far_more_would_be_spent(id, cost):
     cmdp = instance(id)
     assert cost_of(cmdp, fd.baselines(cmdp).best[1].utilities) == pytest.approx(cost, abs=1e-4)
@@ -355,9 +351,7 @@ def test_the_optimum_randomises_in_a_state_that_is_reached(id):
 def test_a_sprint_is_the_quick_and_costly_way_across_the_river():
     cmdp = instance("river-v1")
     p = cmdp.transitions[0]
-    assert np.array_equal(
-        p[2], [[0, 1, 0, 0, 0, 0], [0, 0.05, 0.6, 0.35, 0, 0], [0, 0, 1 - 0.85, 0.85, 0, 0]]
-    )
+    assert np.array_equal(p[2], [[0, 1, 0, 0, 0, 0], [0, 0.05, 0.6, 0.35, 0, 0], [0, 0, 1 - 0.85, 0.85, 0, 0]])
     assert cmdp.costs[0, 0].sum(axis=0).tolist() == [0, 0, 6]
 
 

@@ -1,12 +1,12 @@
 """What is true of a known model, checked against slow twins, closed forms and duality."""
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flexdome as fd
+import naive
 from flexdome.cmdp.model import Model
 from flexdome.planning.decomposition import best_mixture, greedy
 from flexdome.planning.lp import flow_matrix
@@ -65,7 +65,7 @@ def test_a_batch_of_policies_gives_the_values_of_each():
 @given(seeds, sizes)
 @settings(max_examples=40, deadline=None)
 def test_occupancy_conserves_mass_and_obeys_the_flow(seed, size):
-    S, A, H, m = size
+    S, A, H, _m = size
     cmdp = random_cmdp(seed, size)
     pi = naive.random_policy(np.random.default_rng(seed), H, S, A)
     x = fd.occupancy(cmdp, pi)
@@ -79,7 +79,7 @@ def test_occupancy_conserves_mass_and_obeys_the_flow(seed, size):
 @given(seeds, sizes)
 @settings(max_examples=40, deadline=None)
 def test_values_stay_between_the_worst_and_the_best(seed, size):
-    S, A, H, m = size
+    S, A, H, _m = size
     cmdp = random_cmdp(seed, size)
     ends = fd.baselines(cmdp)
     pi = naive.random_policy(np.random.default_rng(seed), H, S, A)
@@ -118,7 +118,7 @@ def test_the_optimum_is_certified_by_its_own_multipliers(seed, size):
 @given(seeds, sizes)
 @settings(max_examples=30, deadline=None)
 def test_sparse_and_dense_forms_give_the_same_numbers(seed, size):
-    S, A, H, m = size
+    S, A, H, _m = size
     dense = random_cmdp(seed, size)
     sparse = as_sparse(dense)
     pi = naive.random_policy(np.random.default_rng(seed), H, S, A)
@@ -208,7 +208,7 @@ def test_solvers_take_real_rewards_and_rows_that_lose_mass():
     model = Model(lossy, np.zeros((1, 1, 1, 0), dtype=np.int32), 4.0 * f - 2.0, mu)
     careful = greedy(model, np.array([0.0, 1.0, 1.0]))[1]
     best, slack = best_mixture(model, careful[1:] - 0.4)
-    from flexdome.planning.solve import solve_model
+    from flexdome.planning.optimum import solve_model
 
     textbook = solve_model(model, careful[1:] - 0.4, "lp")
     assert best.value == pytest.approx(textbook.value, abs=1e-8)
@@ -291,7 +291,7 @@ def test_a_safe_policy_keeps_the_slack_it_was_asked_for():
 @given(seeds, sizes)
 @settings(max_examples=25, deadline=None)
 def test_a_mixture_and_its_markov_policy_have_the_same_values(seed, size):
-    S, A, H, m = size
+    S, A, H, _m = size
     cmdp = random_cmdp(seed, size)
     rng = np.random.default_rng(seed)
     policies = np.array([naive.random_policy(rng, H, S, A) for _ in range(3)])

@@ -133,9 +133,7 @@ def test_transitions_of_a_large_sparse_model_are_not_revealed() -> None:
     states = int(DENSE_LIMIT**0.5) + 1
     nxt, ones = np.zeros((states, 1, 1), dtype=int), np.ones((1, states, 1))
     cmdp = fd.CMDP.from_successors(nxt, ones[0, ..., None], ones[0], ones, 0.5, 0, horizon=1)
-    with pytest.raises(
-        fd.ValidationError, match=r"'transitions'.* 16785409 numbers when dense.*to_dense\(\)"
-    ):
+    with pytest.raises(fd.ValidationError, match=r"'transitions'.* 16785409 numbers when dense.*to_dense\(\)"):
         cmdp.problem(slater_gap=0.1, reveal=("transitions",))
 
 

@@ -20,9 +20,7 @@ from flexdome.cmdp.archive import read_archive, write_archive
 from strategies import cmdps
 
 S, A, H = 3, 2, 4
-SHARED = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture]
-)  # each example rewrites its file
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # each example rewrites its file
 
 
 def example(**options: Any) -> fd.CMDP:
@@ -86,16 +84,12 @@ def test_a_saved_cmdp_loads_bit_for_bit(path: Path, cmdp: fd.CMDP) -> None:
 
 @pytest.mark.parametrize("horizon", [1, 4])
 @pytest.mark.parametrize("stationary", [True, False])
-def test_a_loaded_cmdp_is_stationary_when_the_saved_one_was(
-    path: Path, horizon: int, stationary: bool
-) -> None:
+def test_a_loaded_cmdp_is_stationary_when_the_saved_one_was(path: Path, horizon: int, stationary: bool) -> None:
     fd.save_cmdp(dense(horizon, stationary), path)
     assert fd.load_cmdp(path).stationary is stationary
 
 
-@pytest.mark.parametrize(
-    "name", ["", "Pumpe № 3 ✓", 'quote " and \\ and \n', "\ud800", "x" * 10_000], ids=ascii
-)
+@pytest.mark.parametrize("name", ["", "Pumpe № 3 ✓", 'quote " and \\ and \n', "\ud800", "x" * 10_000], ids=ascii)
 def test_any_name_comes_back(path: Path, name: str) -> None:
     fd.save_cmdp(example(name=name), path)
     assert fd.load_cmdp(path).name == name
@@ -193,9 +187,7 @@ def test_a_save_interrupted_between_arrays_leaves_the_previous_file(
 
 
 def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        fd.FlexDOMEError, match=r"missing/some.cmdp cannot be written: No such file or directory"
-    ):
+    with pytest.raises(fd.FlexDOMEError, match=r"missing/some.cmdp cannot be written: No such file or directory"):
         fd.save_cmdp(example(), tmp_path / "missing" / "some.cmdp")
 
 
@@ -286,9 +278,7 @@ def test_a_changed_byte_is_refused_or_does_not_matter(saved: Path, flip: int) ->
 
 
 @SHARED
-@given(
-    data=st.one_of(st.binary(max_size=300), st.binary(max_size=300).map(lambda tail: b"PK\x03\x04" + tail))
-)
+@given(data=st.one_of(st.binary(max_size=300), st.binary(max_size=300).map(lambda tail: b"PK\x03\x04" + tail)))
 def test_arbitrary_bytes_are_refused(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     refusal(path)
@@ -296,9 +286,7 @@ def test_arbitrary_bytes_are_refused(path: Path, data: bytes) -> None:
 
 @settings(SHARED, max_examples=300)
 @given(data=st.data())
-def test_a_file_with_any_stretch_replaced_is_refused_or_loads_the_same(
-    path: Path, data: st.DataObject
-) -> None:
+def test_a_file_with_any_stretch_replaced_is_refused_or_loads_the_same(path: Path, data: st.DataObject) -> None:
     fd.save_cmdp(example(), path)
     whole = path.read_bytes()
     start = data.draw(st.integers(0, len(whole)) | st.integers(len(whole) - 600, len(whole)))
@@ -370,9 +358,7 @@ DESCRIPTIONS = {
     "a huge shape": "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 3, 2), }",
     "a huge empty shape": "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 999999999999999999), }",
     "thousands of digits": "{'descr': '<f8', 'fortran_order': False, 'shape': (" + "9" * 5000 + ",), }",
-    "digits that are slow to match": "{'descr': '<f8', 'fortran_order': False, 'shape': ("
-    + "9" * 60
-    + "x), }",
+    "digits that are slow to match": "{'descr': '<f8', 'fortran_order': False, 'shape': (" + "9" * 60 + "x), }",
     "hundreds of axes": f"{{'descr': '<f8', 'fortran_order': False, 'shape': (1{', 1' * 300}), }}",
     "a negative length": "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }",
     "another order": "{'descr': '<f8', 'fortran_order': True, 'shape': (1,), }",
@@ -652,9 +638,7 @@ def test_any_array_in_place_of_another_is_taken_or_refused(path: Path, data: st.
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "<i4", ">i8", "f2", "<f4", ">f8"])
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3)], ids=str)
-def test_an_archive_keeps_the_type_and_shape_of_an_array(
-    path: Path, dtype: str, shape: tuple[int, ...]
-) -> None:
+def test_an_archive_keeps_the_type_and_shape_of_an_array(path: Path, dtype: str, shape: tuple[int, ...]) -> None:
     array = np.arange(int(np.prod(shape)) or 1).astype(dtype)[: int(np.prod(shape))].reshape(shape)
     write_archive(path, {"format": "x", "version": 3}, {"file": array})
     loaded = read_archive(path, "x", 3)[1]["file"]

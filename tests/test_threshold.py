@@ -115,9 +115,7 @@ def test_the_mean_lies_in_the_clip_interval(law: Threshold) -> None:
     ],
     ids=["uniform", "bernoulli", "fixed", "normal"],
 )
-@pytest.mark.parametrize(
-    ("clip", "nearest"), [((3.1, 4.7), 3.1), ((-4.7, -0.3), -0.3)], ids=["above", "below"]
-)
+@pytest.mark.parametrize(("clip", "nearest"), [((3.1, 4.7), 3.1), ((-4.7, -0.3), -0.3)], ids=["above", "below"])
 def test_a_clip_interval_beside_the_support_leaves_its_nearest_end(
     make: Any, clip: tuple[float, float], nearest: float
 ) -> None:

@@ -60,9 +60,7 @@ def write_archive(path: PathLike, header: Mapping[str, Any], arrays: Mapping[str
             os.unlink(temporary)
 
 
-def read_archive(
-    path: PathLike, kind: str, version: int
-) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+def read_archive(path: PathLike, kind: str, version: int) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Read what :func:`write_archive` wrote; ``header["format"]`` and ``header["version"]`` must match.
 
     The arrays are read-only. Anything that is wrong with the file is a :class:`FileFormatError`.
@@ -85,8 +83,7 @@ def read_archive(
         raise FileFormatError(f"{target} has format {shown(header.get('format'))}; it must be {kind!r}")
     if type(header.get("version")) is not int or header["version"] != version:
         raise FileFormatError(
-            f"{target} has version {shown(header.get('version'))} of {kind}; "
-            f"this program reads version {version}"
+            f"{target} has version {shown(header.get('version'))} of {kind}; this program reads version {version}"
         )
     return header, arrays
 
@@ -129,8 +126,7 @@ def _as_plain_array(name: str, data: bytes) -> npt.NDArray[Any]:
     shape = tuple(int(length) for length in re.findall(rb"\d+", described[2]))
     if math.prod(shape) * dtype.itemsize != len(data) - end:
         raise FileFormatError(
-            f"has a member {shown(name)} that declares shape {shape} of {dtype} "
-            f"but holds {len(data) - end} bytes"
+            f"has a member {shown(name)} that declares shape {shape} of {dtype} but holds {len(data) - end} bytes"
         )
     return np.frombuffer(data, dtype=dtype, offset=end).reshape(shape)
 

@@ -120,13 +120,9 @@ def sparse_rows(name: str, next_states: npt.ArrayLike, probabilities: npt.ArrayL
     p, single = as_array(name, probabilities)
     successors = as_raw("next_states", next_states)
     if p.ndim not in (3, 4) or 0 in p.shape:
-        raise ValidationError(
-            f"{name} has shape {p.shape}; it must be (H, S, A, K) or, stationary, (S, A, K)"
-        )
+        raise ValidationError(f"{name} has shape {p.shape}; it must be (H, S, A, K) or, stationary, (S, A, K)")
     if successors.shape != p.shape:
-        raise ValidationError(
-            f"next_states has shape {successors.shape}; it must have that of {name}, {p.shape}"
-        )
+        raise ValidationError(f"next_states has shape {successors.shape}; it must have that of {name}, {p.shape}")
     if successors.dtype.kind not in "iu":
         raise ValidationError(f"next_states has dtype {successors.dtype}; it must hold whole numbers")
     check_rows(name, p, single)
@@ -169,9 +165,7 @@ def assemble(
         raise ValidationError(f"rewards has shape {r.shape}; it must be (H, {S}, {A}) or ({S}, {A})")
     e, _ = as_array(form.entries, entries)
     if e.ndim not in (3, 4) or e.shape[-2:] != (S, A):
-        raise ValidationError(
-            f"{form.entries} has shape {e.shape}; it must be (m, H, {S}, {A}) or (m, {S}, {A})"
-        )
+        raise ValidationError(f"{form.entries} has shape {e.shape}; it must be (m, H, {S}, {A}) or (m, {S}, {A})")
     m = e.shape[0]
     if m == 0:
         raise ValidationError(f"{form.entries} has shape {e.shape}, m = 0 constraints; m must be at least 1")
@@ -236,17 +230,14 @@ def _laws(form: Form, given: Any, shape: tuple[int, ...], H: int) -> tuple[Thres
         values = [given]
     if len(values) != m:
         raise ValidationError(
-            f"{form.bounds} has {len(values)} entries; it must have m = {m}, "
-            f"as {form.entries} has shape {shape}"
+            f"{form.bounds} has {len(values)} entries; it must have m = {m}, as {form.entries} has shape {shape}"
         )
     laws = tuple(as_threshold(f"{form.bounds}[{i}]", value) for i, value in enumerate(values))
     for i, law in enumerate(laws):
         slack = 0.0 if law.is_fixed else ROUNDING * H
         if not -slack <= law.mean <= H + slack:
             what = "is" if law.is_fixed else "has mean"
-            raise ValidationError(
-                f"{form.bounds}[{i}] {what} {shown(law.mean)}; it must lie in [0, H] = [0, {H}]"
-            )
+            raise ValidationError(f"{form.bounds}[{i}] {what} {shown(law.mean)}; it must lie in [0, H] = [0, {H}]")
     return laws
 
 

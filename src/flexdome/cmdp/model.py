@@ -191,9 +191,7 @@ class CMDP:
     def transitions(self) -> Float:
         """(H, S, A, S), a view; for a sparse model use :meth:`to_dense` first, or ``model``."""
         if self.is_sparse:
-            raise ValidationError(
-                "transitions of a sparse model are successor lists; see model or to_dense()"
-            )
+            raise ValidationError("transitions of a sparse model are successor lists; see model or to_dense()")
         return np.broadcast_to(self.model.p, (self.horizon, *self.model.p.shape[1:]))
 
     @property
@@ -234,9 +232,7 @@ class CMDP:
     def limits(self) -> tuple[Threshold, ...]:
         """The m limits on cost: what ``from_costs`` was given, else H - thresholds."""
         given = self._contents.limits
-        return (
-            tuple(law.reflected(float(self.horizon)) for law in self.thresholds) if given is None else given
-        )
+        return tuple(law.reflected(float(self.horizon)) for law in self.thresholds) if given is None else given
 
     def to_dense(self) -> CMDP:
         """The same CMDP with dense transitions (S² A numbers a step: for small models)."""

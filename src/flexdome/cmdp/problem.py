@@ -99,9 +99,7 @@ class Problem:
     def _checked_thresholds(self) -> Float:
         thresholds = np.atleast_1d(as_array("thresholds", self.thresholds, finite=False)[0])
         if thresholds.ndim != 1 or thresholds.size == 0:
-            raise ValidationError(
-                f"thresholds has shape {thresholds.shape}; it must be (m,) with m at least 1"
-            )
+            raise ValidationError(f"thresholds has shape {thresholds.shape}; it must be (m,) with m at least 1")
         for i, alpha in enumerate(thresholds):
             if not (np.isnan(alpha) or 0.0 <= alpha <= self.horizon):
                 raise ValidationError(
@@ -157,14 +155,10 @@ def known_parts(reveal: Collection[str], hide: Collection[str]) -> Parts:
     for field, given, allowed in (("reveal", reveal, REVEALABLE), ("hide", hide, ("thresholds",))):
         if isinstance(given, str) or not isinstance(given, Collection):
             example = given if isinstance(given, str) else allowed[0]
-            raise ValidationError(
-                f"{field} is {shown(given)}; it must be a collection such as ({example!r},)"
-            )
+            raise ValidationError(f"{field} is {shown(given)}; it must be a collection such as ({example!r},)")
         for i, name in enumerate(given):
             if not isinstance(name, str) or name not in allowed:
-                raise ValidationError(
-                    f"{field}[{i}] is {shown(name)}; it must be one of {', '.join(allowed)}"
-                )
+                raise ValidationError(f"{field}[{i}] is {shown(name)}; it must be one of {', '.join(allowed)}")
         named[field] = frozenset(given)
     if named["hide"] & named["reveal"]:
         raise ValidationError("thresholds cannot be both revealed and hidden")

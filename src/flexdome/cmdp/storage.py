@@ -70,9 +70,7 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CMD
     _expect("arrays", arrays, ranks)
     for key, rank in ranks.items():
         if arrays[key].ndim != rank or 0 in arrays[key].shape:
-            raise ValidationError(
-                f"{key} has shape {arrays[key].shape}; it must have {rank} axes, none empty"
-            )
+            raise ValidationError(f"{key} has shape {arrays[key].shape}; it must have {rank} axes, none empty")
     rewards, entries, p, nxt = arrays["rewards"], arrays["entries"], arrays["p"], arrays.get("next_states")
     horizon = rewards.shape[0]
     if entries.shape[1] != horizon:

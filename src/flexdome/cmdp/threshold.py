@@ -128,9 +128,7 @@ class Threshold:
             return self._clipped(low + p * (high - low))
         if self.law == "normal":
             mean, std = self.parameters
-            return self._mean(
-                mean, lambda x: _normal_part(x - mean, std), lambda x: _normal_part(mean - x, std)
-            )
+            return self._mean(mean, lambda x: _normal_part(x - mean, std), lambda x: _normal_part(mean - x, std))
         low, high = self.parameters
         return self._mean(
             0.5 * (low + high),

@@ -126,9 +126,7 @@ def check_rows(name: str, array: Float, single: bool) -> Float:
     negative = array < 0
     if negative.any():
         where = _first(negative)
-        raise ValidationError(
-            f"{_at(name, where)} is {shown(array[where])}; a probability must not be negative"
-        )
+        raise ValidationError(f"{_at(name, where)} is {shown(array[where])}; a probability must not be negative")
     with np.errstate(over="ignore"):
         total = array.sum(axis=-1)
     tolerance = ROW_TOLERANCE_FLOAT32 if single else ROW_TOLERANCE

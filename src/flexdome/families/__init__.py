@@ -37,12 +37,8 @@ class Environment:
 
 
 _ROWS = (
-    Environment(
-        "paper-v1", "random:paper", "the paper's experiment, fixed threshold: S=20, A=H=5, d = 1 - r"
-    ),
-    Environment(
-        "paper-stochastic-v1", "random:paper_stochastic", "the paper's experiment, normal thresholds"
-    ),
+    Environment("paper-v1", "random:paper", "the paper's experiment, fixed threshold: S=20, A=H=5, d = 1 - r"),
+    Environment("paper-stochastic-v1", "random:paper_stochastic", "the paper's experiment, normal thresholds"),
     Environment("independent-v1", "random:independent", "reward and utility independent"),
     Environment("conflict-v1", "random:conflict", "reward and utility partly opposed"),
     Environment("multi-v1", "random:multi", "three constraints"),

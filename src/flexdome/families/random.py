@@ -141,9 +141,7 @@ def kitamura(seed: int, *, states: int = 30, actions: int = 3, horizon: int = 10
     return _opposed("kitamura", seed, _sizes(states, actions, horizon))
 
 
-def independent(
-    seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, fraction: float = 0.7
-) -> CMDP:
+def independent(seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, fraction: float = 0.7) -> CMDP:
     """Reward and utility know nothing of each other: r and d ~ U[0, 1] for each step, state and action.
 
     S = 20, A = H = 5, m = 1; Dirichlet(0.1) rows, a random first state, alpha ``fraction`` of the way from
@@ -159,9 +157,7 @@ def independent(
     return _cmdp(model, between(model, fraction), "independent-v1")
 
 
-def conflict(
-    seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, fraction: float = 0.7
-) -> CMDP:
+def conflict(seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, fraction: float = 0.7) -> CMDP:
     """Reward and utility partly opposed: r ~ U[0, 1], d = (1 - r)/2 + u/2 with u ~ U[0, 1].
 
     S = 20, A = H = 5, m = 1; otherwise as ``independent-v1``. On seeds 0 to 4 the optimum is 2.78 to 3.09
@@ -216,9 +212,7 @@ def tight(seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, ga
     return _cmdp(model, most - as_float("gap", gap, 0.0, most), "tight-v1")
 
 
-def bernoulli(
-    seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, fraction: float = 0.7
-) -> CMDP:
+def bernoulli(seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, fraction: float = 0.7) -> CMDP:
     """``independent-v1`` seen through 0/1 observations: the paper's bounded model, one sample a step.
 
     The instance of a seed is that of ``independent-v1``, with the same optimum, multiplier and Slater gap.

@@ -1,8 +1,8 @@
 """What is true of a known model: evaluation, constrained optimum, Slater gap, saddle point, mixtures."""
 
 from flexdome.planning.evaluation import Baselines, Evaluation, baselines, evaluate, mix, occupancy
+from flexdome.planning.optimum import SafePolicy, Solution, safe_policy, slater_gap, solve, solve_model
 from flexdome.planning.saddle import SaddlePoint, saddle_point
-from flexdome.planning.solve import SafePolicy, Solution, safe_policy, slater_gap, solve, solve_model
 
 __all__ = [
     "Baselines",

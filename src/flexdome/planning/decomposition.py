@@ -83,7 +83,7 @@ class _Oracle:
     cheap_passes: int = 0
 
     def __post_init__(self) -> None:
-        n_f, H, S, A = self.model.f.shape
+        _n_f, H, S, A = self.model.f.shape
         self._work = np.zeros((2, S))
         self._advantage = np.zeros((H, S, A))
         self._allowed = _ALL
@@ -169,7 +169,7 @@ def _collect(oracle: _Oracle, master: Master, value: float, bound: float, lam: F
 
 def scale_of(model: Model) -> float:
     """An upper bound on the size of any value: what tolerances are relative to."""
-    return max(1.0, model.f.shape[1] * float(np.abs(model.f).max()))
+    return max(1.0, float(model.f.shape[1] * np.abs(model.f).max()))
 
 
 def greedy(model: Model, w: Float) -> tuple[Actions, Float]:

@@ -113,7 +113,8 @@ def markov_policy(x: Float, elsewhere: Float | None = None) -> Float:
     other = np.full(x.shape, 1.0 / x.shape[-1]) if elsewhere is None else elsewhere
     safe = np.where(mass > 0.0, mass, 1.0)
     pi: Float = np.where(mass > 0.0, x / safe, other)
-    return pi / pi.sum(axis=-1, keepdims=True)
+    pi /= pi.sum(axis=-1, keepdims=True)
+    return pi
 
 
 def deterministic_policy(actions: Actions, n_actions: int) -> Float:

@@ -10,6 +10,7 @@ Over x_h(s, a) >= 0:   maximise sum x r   subject to   sum x d_i >= alpha_i,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -23,7 +24,7 @@ __all__ = ["OccupancyProgram", "flow_matrix", "occupancy_program"]
 
 # HiGHS drops matrix entries below small_matrix_value, 1e-9 unless told: Dirichlet(0.1) rows are full of them,
 # and dropping them moved an optimum by 2e-8.
-OPTIONS: dict[str, object] = {
+OPTIONS: dict[str, Any] = {
     "output_flag": False,
     "threads": 1,
     "small_matrix_value": 1e-12,
@@ -31,7 +32,7 @@ OPTIONS: dict[str, object] = {
     "dual_feasibility_tolerance": 1e-10,
 }
 # Where no policy has any slack, the simplex method sometimes gives up at these tolerances.
-RETRIES: tuple[dict[str, object], ...] = (
+RETRIES: tuple[dict[str, Any], ...] = (
     {"presolve": "off"},
     {"presolve": "off", "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
     {"solver": "ipm", "primal_feasibility_tolerance": 1e-7, "dual_feasibility_tolerance": 1e-7},
@@ -93,7 +94,7 @@ def occupancy_program(model: Model, alpha: Float, slack: bool = False) -> Occupa
     program.a_matrix_.start_ = matrix.indptr
     program.a_matrix_.index_ = matrix.indices
     program.a_matrix_.value_ = matrix.data
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     for attempt in ({}, *RETRIES):
         for option, value in (OPTIONS | attempt).items():
             solver.setOptionValue(option, value)

@@ -13,7 +13,7 @@ so that one more column costs about 0.1 ms.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import highspy
 import numpy as np
@@ -32,7 +32,7 @@ class Master:
         self.reward_weight = 1.0 if kind == "optimum" else 0.0
         m = alpha.size
         self._rows = np.arange(m + 1, dtype=np.int32)
-        solver = highspy.Highs()
+        solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         for option, value in (
             ("output_flag", False),
             ("threads", 1),
@@ -77,9 +77,10 @@ class Master:
 
     def shortfall(self) -> float:
         """How far the last mixture is from meeting the thresholds."""
-        return max(self._solver.getSolution().col_value[: self._extra])
+        return float(max(self._solver.getSolution().col_value[: self._extra]))
 
     def weights(self) -> Float:
         """The weights of the columns in the last solution."""
-        w = np.maximum(np.array(self._solver.getSolution().col_value[self._extra :]), 0.0)
-        return w / w.sum()
+        w: Float = np.maximum(np.array(self._solver.getSolution().col_value[self._extra :]), 0.0)
+        w /= w.sum()
+        return w

@@ -24,7 +24,7 @@ from flexdome.cmdp.model import CMDP, Model
 from flexdome.cmdp.validation import Float, as_array, as_float, frozen
 from flexdome.errors import ConvergenceError, ValidationError
 from flexdome.kernels import bellman
-from flexdome.planning.solve import slater_gap
+from flexdome.planning.optimum import slater_gap
 
 __all__ = ["SaddlePoint", "saddle_point"]
 

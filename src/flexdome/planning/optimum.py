@@ -58,7 +58,7 @@ class SafePolicy:
 
 
 def solve(cmdp: CMDP, method: Method = "decomposition") -> Solution:
-    """Solve ``max V_r s.t. V_d >= alpha`` exactly.
+    """Solve ``max V_r`` subject to ``V_d >= alpha`` exactly.
 
     Raises
     ------
