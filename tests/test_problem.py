@@ -37,6 +37,11 @@ def by_hand(**changes: Any) -> fd.Problem:
     return fd.Problem(**{**given, **changes})
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
 # -- what a CMDP tells ----------------------------------------------------------------------------------
 
 
@@ -213,10 +218,15 @@ def test_arrays_are_copied_and_read_only(field: str, array: np.ndarray) -> None:
 
 def test_a_read_only_view_of_an_array_that_can_change_is_copied() -> None:
     rewards = np.ones((4, 3, 2))
-    view = rewards.view()
-    view.flags.writeable = False
-    problem = by_hand(rewards=view)
+    problem = by_hand(rewards=read_only(rewards.view()))
     rewards[...] = 0.5
+    assert (problem.rewards == 1.0).all()
+
+
+def test_a_read_only_array_on_memory_that_can_change_is_copied() -> None:
+    memory = bytearray(np.ones((4, 3, 2)).tobytes())
+    problem = by_hand(rewards=read_only(np.ndarray((4, 3, 2), buffer=memory)))
+    memory[:] = bytes(len(memory))
     assert (problem.rewards == 1.0).all()
 
 
@@ -247,11 +257,6 @@ STEADY = np.full((4, 3, 2, 3), 1 / 3)
 def changed(array: np.ndarray, index: tuple[int, ...], value: Any) -> np.ndarray:
     array = array.copy()
     array[index] = value
-    return array
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
     return array
 
 
@@ -312,6 +317,10 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "a row that does not sum to one": (
         {"transitions": changed(STEADY, (2, 1, 0), [0.5, 0.25, 0.0])},
         "transitions[2, 1, 0] sums to 0.75; it must sum to one within 1e-09",
+    ),
+    "a read-only probability that is nan": (
+        {"transitions": read_only(changed(STEADY, (2, 1, 0, 1), np.nan))},
+        "transitions[2, 1, 0] sums to nan; it must sum to one within 1e-09",
     ),
     "stationary rewards that change": (
         {"stationary": True, "rewards": changed(ONES, (3, 2, 1), 0.0)},

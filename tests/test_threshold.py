@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -100,6 +100,7 @@ def test_the_mean_is_that_of_random_samples(law: Threshold) -> None:
 
 
 @given(LAWS.filter(lambda law: law.clip is not None))
+@example(Threshold.bernoulli(1.0, 1.0, clip=(0.32, 0.86)))
 def test_the_mean_lies_in_the_clip_interval(law: Threshold) -> None:
     assert law.clip is not None
     assert law.clip[0] <= law.mean <= law.clip[1]

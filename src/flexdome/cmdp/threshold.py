@@ -173,7 +173,7 @@ class Threshold:
             drawn = mean + std * ndtri(np.maximum(u, 2.0**-54))  # u = 0 would be minus infinity
         elif self.law == "uniform":
             low, high = self.parameters
-            drawn = np.minimum(low + (high - low) * u, high)  # rounding must not exceed high
+            drawn = low + (high - low) * u
         else:
             p, low, high = self.parameters
             drawn = np.where(u < p, high, low)
