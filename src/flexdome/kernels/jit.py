@@ -44,12 +44,22 @@ def cache_directory():
     return directory if os.access(directory, os.W_OK) else None
 
 
-def kernel(function):
-    """Compile ``function`` on first use: nopython, no GIL, IEEE arithmetic in the order it is written."""
+def kernel(function=None, *, inline=False):
+    """Compile ``function`` on first use: nopython, no GIL, IEEE arithmetic in the order it is written.
+
+    ``inline`` copies it into its callers: a call counts references to every array it is given, atomically.
+    """
+    if function is None:
+        return lambda function: kernel(function, inline=inline)
     directory = cache_directory()
     before = config.CACHE_DIR
     config.CACHE_DIR = "" if directory is None else str(directory)  # read while decorating; ours alone
     try:
-        return numba.njit(cache=directory is not None, nogil=True, error_model="numpy")(function)
+        return numba.njit(
+            cache=directory is not None,
+            nogil=True,
+            error_model="numpy",
+            inline="always" if inline else "never",
+        )(function)
     finally:
         config.CACHE_DIR = before

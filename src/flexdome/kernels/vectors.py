@@ -16,7 +16,14 @@ from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
-__all__ = ["expectation", "expectation_plain", "propagate", "propagate_plain"]
+__all__ = [
+    "expectation",
+    "expectation_plain",
+    "propagate",
+    "propagate_plain",
+    "propagate_rows",
+    "propagate_rows_plain",
+]
 
 LANES = 8
 
@@ -45,6 +52,12 @@ def propagate_plain(p, nxt, row, K, x, y):
     """``y(s') += x p(s' | row)`` for every s'."""
     for k in range(row * K, row * K + K):
         y[nxt[k] if nxt.size else k - row * K] += x * p[k]
+
+
+def propagate_rows_plain(p, nxt, row, K, x, at, n, y):
+    """Propagate the masses ``x[at : at + n]`` of n rows in turn."""
+    for i in range(n):
+        propagate_plain(p, nxt, row + i, K, x[at + i], y)
 
 
 def _array(context, builder, signature, arguments, index):
@@ -147,5 +160,65 @@ def _propagate(typing_context, p, nxt, row, K, x, y):
     return types.void(p, nxt, types.intp, types.intp, types.float64, y), generate
 
 
+@intrinsic
+def _propagate_rows(typing_context, p, nxt, row, K, x, at, n, y):
+    """Dense: for each group of columns the sums of all rows stay in registers; y is read and written once."""
+
+    def generate(context, builder, signature, arguments):
+        weights, successors, dense, K = _rows(context, builder, signature, arguments)
+        at, n = arguments[5], arguments[6]
+        x = builder.gep(_array(context, builder, signature, arguments, 4).data, [at])
+        y = _array(context, builder, signature, arguments, 7).data
+        sums = {
+            width: [
+                cgutils.alloca_once(builder, ir.VectorType(ir.DoubleType(), min(width, LANES))) for _ in range(2)
+            ]
+            for width in (2 * LANES, LANES, LANES // 2, 1)
+        }
+        with builder.if_else(dense) as (if_dense, if_sparse):
+            with if_dense:
+                end = K.type(0)
+                for width in (2 * LANES, LANES, LANES // 2, 1):
+                    lanes = min(width, LANES)
+                    parts = range(width // lanes)
+                    loop, end = _loop(builder, end, K, width)
+                    with loop as (k, _):
+                        columns = [builder.add(k, k.type(lanes * part)) for part in parts]
+                        for part in parts:
+                            start = builder.load(_at(builder, y, columns[part], lanes), align=8)
+                            builder.store(start, sums[width][part])
+                        rows = cgutils.for_range_slice(builder, n.type(0), n, n.type(1), inc=True)
+                        with rows as (i, _):
+                            mass = builder.load(builder.gep(x, [i]))
+                            scale = ir.Constant(ir.VectorType(ir.DoubleType(), lanes), ir.Undefined)
+                            for lane in range(lanes):
+                                scale = builder.insert_element(scale, mass, ir.IntType(32)(lane))
+                            for part in parts:
+                                place = builder.add(builder.mul(i, K), columns[part])
+                                product = builder.fmul(
+                                    scale, builder.load(_at(builder, weights, place, lanes), align=8)
+                                )
+                                total = builder.fadd(builder.load(sums[width][part]), product)
+                                builder.store(total, sums[width][part])
+                        for part in parts:
+                            place = _at(builder, y, columns[part], lanes)
+                            builder.store(builder.load(sums[width][part]), place, align=8)
+            with if_sparse:
+                rows = cgutils.for_range_slice(builder, n.type(0), n, n.type(1), inc=True)
+                with rows as (i, _):
+                    mass = builder.load(builder.gep(x, [i]))
+                    first = builder.mul(i, K)
+                    loop, _ = _loop(builder, K.type(0), K, 1)
+                    with loop as (k, _):
+                        entry = builder.add(first, k)
+                        place = _successor(builder, successors, entry, y, K)
+                        product = builder.fmul(mass, builder.load(builder.gep(weights, [entry])))
+                        builder.store(builder.fadd(builder.load(place), product), place)
+        return context.get_dummy_value()
+
+    return types.void(p, nxt, types.intp, types.intp, x, types.intp, types.intp, y), generate
+
+
 expectation = expectation_plain if config.DISABLE_JIT else _expectation
 propagate = propagate_plain if config.DISABLE_JIT else _propagate
+propagate_rows = propagate_rows_plain if config.DISABLE_JIT else _propagate_rows

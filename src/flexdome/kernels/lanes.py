@@ -1,0 +1,318 @@
+"""The two inner loops of an optimistic primal-dual learner, over explicit machine vectors.
+
+``row_value`` evaluates one row (h, s, a) of the empirical model for the reward, every utility and the entropy at
+once: they are neighbouring numbers, ``W`` of them (a multiple of four), so one visited successor is one vector
+operation. ``mirror_step`` moves the policies of all visited states of a step by mirror ascent in log space, eight
+states at a time, with an exponential and a logarithm of our own (accurate to a unit or two in the last place, the
+same bits on every machine).
+
+The ``_plain`` functions are the readable twins and what runs when compilation is off. ``row_value`` has the bits of
+its twin; ``mirror_step`` agrees with its twin to rounding (the library's exp and log round differently).
+"""
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, config
+from numba.extending import intrinsic
+
+from flexdome.kernels.vectors import _array, _at, _loop
+
+__all__ = [
+    "BLOCK",
+    "LANES",
+    "TOGETHER",
+    "mirror_step",
+    "mirror_step_plain",
+    "row_value",
+    "row_value_plain",
+    "start_value",
+    "start_value_plain",
+]
+
+BLOCK = 4  # numbers side by side in row_value
+TOGETHER = 4  # successors at a time: shorter chains of additions, fewer surprises for the branch predictor
+LANES = 8  # states side by side in mirror_step
+DOUBLE = ir.DoubleType()
+INT64 = ir.IntType(64)
+
+
+def start_value_plain(values, cell, W, share, q, entropy, psi):
+    """The part of a cell's value that is not its tried actions': ``share`` of q, and the entropy at place ``psi``."""
+    values[cell * W : (cell + 1) * W] = share * q
+    values[cell * W + psi] += entropy
+
+
+def row_value_plain(cell, count, start, n, inverse, values, base, row, W, caps, h, weights, pi, c):
+    """Truncated value of a row: q = min(base + p^ V, caps); adds pi q to the state's value, returns q . weights.
+
+    Parameters
+    ----------
+    cell, count : the pool of successors; this row's are n entries from ``start`` on, in first-visit order, and
+        after them up to a multiple of four entries with count 0
+    inverse : 1 / N of the row (anything finite where n = 0)
+    values : flat (cells, W); those of later steps are read, that of cell ``c`` is added to
+    base : flat (rows, W): reward, utilities and entropy of the row itself, with their bonuses
+    caps : flat (H, W); ``h`` is the step
+    weights : (W,)
+    """
+    y = 0.0
+    caps = caps[h * W : (h + 1) * W]
+    for j in range(0, W, BLOCK):
+        e = np.zeros((TOGETHER, BLOCK))
+        for k in range(start, start + (n + TOGETHER - 1) // TOGETHER * TOGETHER):
+            e[(k - start) % TOGETHER] += count[k] * values[cell[k] * W + j : cell[k] * W + j + BLOCK]
+        e = (e[0] + e[2]) + (e[1] + e[3])
+        q = np.minimum(base[row * W + j : row * W + j + BLOCK] + e * inverse, caps[j : j + BLOCK])
+        values[c * W + j : c * W + j + BLOCK] += pi * q
+        z = q * weights[j : j + BLOCK]
+        y += (z[0] + z[2]) + (z[1] + z[3])
+    return y
+
+
+def mirror_step_plain(logits, pi, y, inverse, entropy, untried, h, C, A, n, keep, eta):
+    """``log pi <- keep log pi + eta y``, normalised over the A actions of each of the n cells of step h.
+
+    ``y`` is (A, C), flat. Also updates each cell's entropy and the probability of its untried actions (those whose
+    ``inverse`` is 0). Cells up to the next multiple of eight are moved along: their numbers are padding.
+    """
+    for c in range((n + LANES - 1) // LANES * LANES):
+        rows = [(h * A + a) * C + c for a in range(A)]
+        z = [keep * logits[row] + eta * y[row - h * A * C] for row in rows]
+        top = max(z)
+        e = [math.exp(max(x - top, -700.0)) for x in z]
+        total = sum(e)
+        entropy[h * C + c] = untried[h * C + c] = 0.0
+        for row, x, weight in zip(rows, z, e, strict=True):
+            logits[row] = x - top - math.log(total)
+            pi[row] = weight / total
+            entropy[h * C + c] -= pi[row] * logits[row]
+            untried[h * C + c] += pi[row] if inverse[row] == 0.0 else 0.0
+
+
+def _vector(width):
+    return ir.VectorType(DOUBLE, width)
+
+
+def _splat(builder, value, width):
+    vector = ir.Constant(_vector(width), ir.Undefined)
+    for i in range(width):
+        vector = builder.insert_element(vector, value, ir.IntType(32)(i))
+    return vector
+
+
+def _constant(value, width=LANES):
+    return ir.Constant(_vector(width), [value] * width)
+
+
+def _load(builder, address, k, width):
+    return builder.load(_at(builder, address, k, width), align=8)
+
+
+def _store(builder, value, address, k, width):
+    builder.store(value, _at(builder, address, k, width), align=8)
+
+
+def _select_smaller(builder, a, b):
+    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+
+def _select_larger(builder, a, b):
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+@intrinsic
+def _start_value(typing_context, values, cell, W, share, q, entropy, psi):
+    def generate(context, builder, signature, arguments):
+        values, q = (_array(context, builder, signature, arguments, i).data for i in (0, 4))
+        cell, W, share, entropy, psi = (arguments[i] for i in (1, 2, 3, 5, 6))
+        first = builder.mul(cell, W)
+        scale = _splat(builder, share, BLOCK)
+        blocks, _ = _loop(builder, W.type(0), W, BLOCK)
+        with blocks as (j, _):
+            product = builder.fmul(scale, _load(builder, q, j, BLOCK))
+            _store(builder, product, values, builder.add(first, j), BLOCK)
+        place = builder.gep(values, [builder.add(first, psi)])
+        builder.store(builder.fadd(builder.load(place), entropy), place)
+        return context.get_dummy_value()
+
+    integer, number = types.intp, types.float64
+    return types.void(values, integer, integer, number, q, number, integer), generate
+
+
+@intrinsic
+def _row_value(typing_context, cell, count, start, n, inverse, values, base, row, W, caps, h, weights, pi, c):
+    def generate(context, builder, signature, arguments):
+        data = {i: _array(context, builder, signature, arguments, i).data for i in (0, 1, 5, 6, 9, 11)}
+        start, n, inverse, row, W, h, pi, c = (arguments[i] for i in (2, 3, 4, 7, 8, 10, 12, 13))
+        y = cgutils.alloca_once_value(builder, DOUBLE(0.0))
+        e = [cgutils.alloca_once(builder, _vector(BLOCK)) for _ in range(TOGETHER)]
+        end = builder.add(builder.add(start, n), n.type(TOGETHER - 1))
+        share, scale = _splat(builder, pi, BLOCK), _splat(builder, inverse, BLOCK)
+        blocks, _ = _loop(builder, W.type(0), W, BLOCK)
+        with blocks as (j, _):
+            for part in e:
+                builder.store(_constant(0.0, BLOCK), part)
+            successors, _ = _loop(builder, start, end, TOGETHER)
+            with successors as (k, _):
+                for i, part in enumerate(e):
+                    entry = builder.add(k, k.type(i))
+                    target = builder.sext(builder.load(builder.gep(data[0], [entry])), W.type)
+                    place = builder.add(builder.mul(target, W), j)
+                    weight = _splat(builder, builder.load(builder.gep(data[1], [entry])), BLOCK)
+                    product = builder.fmul(weight, _load(builder, data[5], place, BLOCK))
+                    builder.store(builder.fadd(builder.load(part), product), part)
+            e0, e1, e2, e3 = (builder.load(part) for part in e)
+            mean = builder.fadd(builder.fadd(e0, e2), builder.fadd(e1, e3))
+            own = _load(builder, data[6], builder.add(builder.mul(row, W), j), BLOCK)
+            q = builder.fadd(own, builder.fmul(mean, scale))
+            cap = _load(builder, data[9], builder.add(builder.mul(h, W), j), BLOCK)
+            q = _select_smaller(builder, q, cap)
+            place = builder.add(builder.mul(c, W), j)
+            sum_ = builder.fadd(_load(builder, data[5], place, BLOCK), builder.fmul(share, q))
+            _store(builder, sum_, data[5], place, BLOCK)
+            z = builder.fmul(q, _load(builder, data[11], j, BLOCK))
+            z0, z1, z2, z3 = (builder.extract_element(z, ir.IntType(32)(i)) for i in range(BLOCK))
+            part = builder.fadd(builder.fadd(z0, z2), builder.fadd(z1, z3))
+            builder.store(builder.fadd(builder.load(y), part), y)
+        return builder.load(y)
+
+    integer, number = types.intp, types.float64
+    signature = number(
+        cell,
+        count,
+        integer,
+        integer,
+        number,
+        values,
+        base,
+        integer,
+        integer,
+        caps,
+        integer,
+        weights,
+        number,
+        integer,
+    )
+    return signature, generate
+
+
+# exp: x = k log 2 + r with |r| <= log(2)/2, Taylor's polynomial of degree 13 in r (error below 1e-17), times 2^k.
+# Fused multiply-add is asked for by name here, so every machine computes it, and to the same bits.
+MAGIC = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest whole number in the low bits
+LOG2E = 1.4426950408889634
+LN2_HIGH = 0.693147180369123816490e00
+LN2_LOW = 1.90821492927058770002e-10
+
+
+def _fma(builder, a, b, c):
+    kind = ir.FunctionType(_vector(LANES), [_vector(LANES)] * 3)
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f64")
+    return builder.call(function, [a, b, c])
+
+
+def _exp(builder, x):
+    """``exp(x)`` for x in [-700, 0]."""
+    integers = ir.VectorType(INT64, LANES)
+    shifted = builder.fadd(builder.fmul(x, _constant(LOG2E)), _constant(MAGIC))
+    k = builder.fsub(shifted, _constant(MAGIC))
+    r = builder.fsub(x, builder.fmul(k, _constant(LN2_HIGH)))
+    r = builder.fsub(r, builder.fmul(k, _constant(LN2_LOW)))
+    polynomial = _constant(1.0 / math.factorial(13))
+    for degree in range(12, -1, -1):
+        polynomial = _fma(builder, polynomial, r, _constant(1.0 / math.factorial(degree)))
+    exponent = builder.shl(builder.bitcast(shifted, integers), ir.Constant(integers, [52] * LANES))
+    return builder.bitcast(builder.add(builder.bitcast(polynomial, integers), exponent), _vector(LANES))
+
+
+# log: x = 2^k m with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh(s), s = (m - 1) / (m + 1), odd series to s^23.
+def _log(builder, x):
+    """``log(x)`` for normal positive x."""
+    integers = ir.VectorType(INT64, LANES)
+    bits = builder.bitcast(x, integers)
+    splat = lambda value: ir.Constant(integers, [value] * LANES)  # noqa: E731
+    # Subtracting the bits of sqrt(1/2) makes the exponent field count from there.
+    offset = builder.sub(bits, splat(0x3FE6A09E667F3BCD))
+    k = builder.ashr(offset, splat(52))
+    m = builder.bitcast(builder.sub(bits, builder.shl(k, splat(52))), _vector(LANES))
+    # A small whole number to double without a 64-bit conversion: put it into the low bits of MAGIC.
+    magic = int(np.float64(MAGIC).view(np.int64))
+    kd = builder.fsub(builder.bitcast(builder.add(k, splat(magic)), _vector(LANES)), _constant(MAGIC))
+    s = builder.fdiv(builder.fsub(m, _constant(1.0)), builder.fadd(m, _constant(1.0)))
+    s2 = builder.fmul(s, s)
+    series = _constant(2.0 / 23.0)
+    for degree in range(21, 1, -2):
+        series = _fma(builder, series, s2, _constant(2.0 / degree))
+    tail = builder.fmul(builder.fmul(s, s2), series)
+    log_m = builder.fadd(builder.fmul(_constant(2.0), s), tail)
+    low = builder.fadd(builder.fmul(kd, _constant(LN2_LOW)), log_m)
+    return builder.fadd(builder.fmul(kd, _constant(LN2_HIGH)), low)
+
+
+@intrinsic
+def _mirror_step(typing_context, logits, pi, y, inverse, entropy, untried, h, C, A, n, keep, eta):
+    def generate(context, builder, signature, arguments):
+        arrays = [_array(context, builder, signature, arguments, i).data for i in range(6)]
+        logits, pi, y, inverse, entropy, untried = arrays
+        h, C, A, n = arguments[6:10]
+        keep, eta = (_splat(builder, x, LANES) for x in arguments[10:12])
+        top, total, disorder, share = (cgutils.alloca_once(builder, _vector(LANES)) for _ in range(4))
+        cells = builder.mul(h, C)
+        rows = builder.mul(cells, A)
+        padded = builder.add(n, n.type(LANES - 1))
+        states, _ = _loop(builder, n.type(0), padded, LANES)
+        with states as (c, _):
+
+            def actions():
+                return cgutils.for_range_slice(builder, A.type(0), A, A.type(1), inc=True)
+
+            def place(a):
+                here = builder.add(builder.mul(a, C), c)
+                return here, builder.add(rows, here)
+
+            builder.store(_constant(-np.inf), top)
+            with actions() as (a, _):
+                here, row = place(a)
+                moved = builder.fmul(keep, _load(builder, logits, row, LANES))
+                moved = builder.fadd(moved, builder.fmul(eta, _load(builder, y, here, LANES)))
+                _store(builder, moved, logits, row, LANES)
+                builder.store(_select_larger(builder, moved, builder.load(top)), top)
+            builder.store(_constant(0.0), total)
+            with actions() as (a, _):
+                _, row = place(a)
+                z = builder.fsub(_load(builder, logits, row, LANES), builder.load(top))
+                _store(builder, z, logits, row, LANES)
+                weight = _exp(builder, _select_larger(builder, z, _constant(-700.0)))
+                _store(builder, weight, pi, row, LANES)
+                builder.store(builder.fadd(builder.load(total), weight), total)
+            scale = builder.fdiv(_constant(1.0), builder.load(total))
+            log_total = _log(builder, builder.load(total))
+            builder.store(_constant(0.0), disorder)
+            builder.store(_constant(0.0), share)
+            with actions() as (a, _):
+                _, row = place(a)
+                log_p = builder.fsub(_load(builder, logits, row, LANES), log_total)
+                p = builder.fmul(_load(builder, pi, row, LANES), scale)
+                _store(builder, log_p, logits, row, LANES)
+                _store(builder, p, pi, row, LANES)
+                builder.store(builder.fsub(builder.load(disorder), builder.fmul(p, log_p)), disorder)
+                never = builder.fcmp_ordered("==", _load(builder, inverse, row, LANES), _constant(0.0))
+                part = builder.select(never, p, _constant(0.0))
+                builder.store(builder.fadd(builder.load(share), part), share)
+            cell = builder.add(cells, c)
+            _store(builder, builder.load(disorder), entropy, cell, LANES)
+            _store(builder, builder.load(share), untried, cell, LANES)
+        return context.get_dummy_value()
+
+    integer, number = types.intp, types.float64
+    signature = types.void(
+        logits, pi, y, inverse, entropy, untried, integer, integer, integer, integer, number, number
+    )
+    return signature, generate
+
+
+row_value = row_value_plain if config.DISABLE_JIT else _row_value
+start_value = start_value_plain if config.DISABLE_JIT else _start_value
+mirror_step = mirror_step_plain if config.DISABLE_JIT else _mirror_step
