@@ -102,9 +102,7 @@ def test_a_cmdp_is_stationary_only_when_no_array_has_a_step_axis(made: Arguments
     assert build(made).stationary is not staged
 
 
-@pytest.mark.parametrize(
-    "sizes", [(1, 2, 3), (2, 1, 3), (2, 2, 1), (1, 1, 1)], ids="S={0[0]},A={0[1]},H={0[2]}".format
-)
+@pytest.mark.parametrize("sizes", [(1, 2, 3), (2, 1, 3), (2, 2, 1), (1, 1, 1)], ids="S={0[0]},A={0[1]},H={0[2]}".format)
 def test_a_single_state_action_or_step_works(sizes: tuple[int, int, int]) -> None:
     states, actions, horizon = sizes
     p = np.full((horizon, states, actions, states), 1.0 / states)
@@ -431,9 +429,7 @@ def test_any_single_bad_number_is_found_at_its_index(data: st.DataObject, made: 
 
 
 @given(st.data(), arguments(sparse=False, max_states=6))
-def test_any_row_off_by_more_than_the_tolerance_is_found_at_its_index(
-    data: st.DataObject, made: Arguments
-) -> None:
+def test_any_row_off_by_more_than_the_tolerance_is_found_at_its_index(data: st.DataObject, made: Arguments) -> None:
     p = made["transitions"]
     index = tuple(data.draw(st.integers(0, n - 1)) for n in p.shape[:-1])
     p[index] *= 1.0 + data.draw(st.floats(2e-9, 1.0)) * data.draw(st.sampled_from((-1, 1)))

@@ -98,9 +98,7 @@ def test_an_unknown_id_is_refused_with_the_nearest_one():
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_one():
-    with pytest.raises(
-        fd.ValidationError, match=r"unknown option of garnet-v1 'sucessors'; did you mean successors"
-    ):
+    with pytest.raises(fd.ValidationError, match=r"unknown option of garnet-v1 'sucessors'; did you mean successors"):
         fd.make_cmdp("garnet-v1", sucessors=3)
 
 
@@ -327,9 +325,7 @@ def test_revenue_at_an_emptied_shelf_counts_every_demand_that_empties_it():
 
 
 def test_the_largest_order_costs_most():
-    assert instance("inventory-v1").costs[0, 0, 0].tolist() == pytest.approx(
-        [x / 19 for x in (0, 7, 10, 13, 16, 19)]
-    )
+    assert instance("inventory-v1").costs[0, 0, 0].tolist() == pytest.approx([x / 19 for x in (0, 7, 10, 13, 16, 19)])
 
 
 @pytest.mark.parametrize("horizon", [1, 7, 10])
@@ -411,9 +407,7 @@ def written() -> list[list[str]]:
 
 
 def test_the_documentation_lists_every_family_in_the_registrys_words():
-    assert [(row[0], row[1]) for row in written()] == [
-        (f"`{id}`", row.summary) for id, row in fd.ENVIRONMENTS.items()
-    ]
+    assert [(row[0], row[1]) for row in written()] == [(f"`{id}`", row.summary) for id, row in fd.ENVIRONMENTS.items()]
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -108,9 +108,7 @@ def test_a_given_slater_gap_is_passed_on_and_not_flagged() -> None:
 
 
 def test_an_infeasible_cmdp_has_no_problem_with_an_exact_gap() -> None:
-    with pytest.raises(
-        fd.InfeasibleError, match=r"thresholds\[0\] = 3, thresholds\[1\] = 2 cannot be met together"
-    ):
+    with pytest.raises(fd.InfeasibleError, match=r"thresholds\[0\] = 3, thresholds\[1\] = 2 cannot be met together"):
         choice(3.0, 2.0).problem()
 
 
@@ -121,9 +119,7 @@ def test_the_error_of_an_infeasible_cmdp_says_by_how_much() -> None:
 
 
 def test_thresholds_that_leave_no_room_are_refused_with_the_remedy() -> None:
-    with pytest.raises(
-        fd.ValidationError, match=r"slater_gap is exactly 0 .* it must be positive.* lower a threshold"
-    ):
+    with pytest.raises(fd.ValidationError, match=r"slater_gap is exactly 0 .* it must be positive.* lower a threshold"):
         choice(2.0, 2.0).problem()
 
 

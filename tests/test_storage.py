@@ -144,9 +144,7 @@ def test_saving_through_a_link_replaces_what_it_points_to(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [OSError("disk full"), KeyboardInterrupt(), MemoryError()], ids=repr)
-@pytest.mark.parametrize(
-    "where", ["numpy.lib.format.write_array", "zipfile.ZipFile.close", "os.fsync", "os.replace"]
-)
+@pytest.mark.parametrize("where", ["numpy.lib.format.write_array", "zipfile.ZipFile.close", "os.fsync", "os.replace"])
 def test_an_interrupted_save_leaves_the_previous_file(
     saved: Path, monkeypatch: pytest.MonkeyPatch, where: str, stop: BaseException
 ) -> None:
@@ -592,11 +590,7 @@ def test_a_small_file_cannot_ask_for_many_steps(path: Path) -> None:
 
 
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=10,
 )

@@ -19,9 +19,7 @@ def show(table: Table) -> None:
     """Print a table whole: a pipe or a file gets the width it needs, a terminal wraps."""
     console = Console()
     if not console.is_terminal:
-        console = Console(
-            width=max(console.measure(table, options=console.options.update(width=1000)).maximum, 20)
-        )
+        console = Console(width=max(console.measure(table, options=console.options.update(width=1000)).maximum, 20))
     console.print(table)
 
 

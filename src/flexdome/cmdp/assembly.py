@@ -109,9 +109,7 @@ def dense_rows(transitions: npt.ArrayLike) -> Rows:
     """Rows from (H, S, A, S) or (S, A, S)."""
     p, single = as_array("transitions", transitions)
     if p.ndim not in (3, 4) or p.shape[-1] != p.shape[-3] or 0 in p.shape:
-        raise ValidationError(
-            f"transitions has shape {p.shape}; it must be (H, S, A, S) or, stationary, (S, A, S)"
-        )
+        raise ValidationError(f"transitions has shape {p.shape}; it must be (H, S, A, S) or, stationary, (S, A, S)")
     return Rows("transitions", check_rows("transitions", p, single), NO_SUCCESSORS)
 
 

@@ -59,9 +59,7 @@ class Threshold:
         if self.law == "two-point":
             as_float("threshold p", values[0], 0.0, 1.0)
         if self.law in ("uniform", "two-point") and values[-2] > values[-1]:
-            raise ValidationError(
-                f"threshold low is {shown(values[-2])}; it must not exceed high, {shown(values[-1])}"
-            )
+            raise ValidationError(f"threshold low is {shown(values[-2])}; it must not exceed high, {shown(values[-1])}")
         if not isinstance(self.per, str) or self.per not in ("episode", "step"):
             raise ValidationError(f"threshold per is {shown(self.per)}; it must be 'episode' or 'step'")
         object.__setattr__(self, "parameters", values)
@@ -78,8 +76,7 @@ class Threshold:
                 f"threshold {field} is {shown(given)}; it must be {len(names)} numbers: {', '.join(names)}"
             )
         return tuple(
-            as_float(f"threshold {name}", value, -LARGEST, LARGEST)
-            for name, value in zip(names, given, strict=True)
+            as_float(f"threshold {name}", value, -LARGEST, LARGEST) for name, value in zip(names, given, strict=True)
         )
 
     @classmethod

@@ -85,9 +85,7 @@ def inventory(seed: int) -> CMDP:
     np.add.at(p, (s[..., None], a[..., None], stock[..., None] - sold), demand)
     revenue = 0.08 * (sold @ demand)
     cost = np.where(order > 0, 4.0 + 2.0 * order, 0.0) + stock
-    return CMDP.from_costs(
-        p, revenue / revenue.max(), cost[None] / cost.max(), 3.5, 0, horizon=7, name="inventory-v1"
-    )
+    return CMDP.from_costs(p, revenue / revenue.max(), cost[None] / cost.max(), 3.5, 0, horizon=7, name="inventory-v1")
 
 
 def factored(seed: int) -> CMDP:

@@ -181,9 +181,7 @@ def soft_backward(p, nxt, f, w, tau, pi, gain, u, v):
                 q[a] = expectation(p_flat, nxt_flat, first + s * A + a, K, v[(h + 1) % 2])
                 for j in range(n_f):
                     q[a] += w[j] * f[j, h, s, a]
-                    q_f[j, a] = f[j, h, s, a] + expectation(
-                        p_flat, nxt_flat, first + s * A + a, K, u[(h + 1) % 2, j]
-                    )
+                    q_f[j, a] = f[j, h, s, a] + expectation(p_flat, nxt_flat, first + s * A + a, K, u[(h + 1) % 2, j])
                 top = max(top, q[a])
             total = 0.0
             for a in range(A):

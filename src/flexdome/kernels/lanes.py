@@ -307,9 +307,7 @@ def _mirror_step(typing_context, logits, pi, y, inverse, entropy, untried, h, C,
         return context.get_dummy_value()
 
     integer, number = types.intp, types.float64
-    signature = types.void(
-        logits, pi, y, inverse, entropy, untried, integer, integer, integer, integer, number, number
-    )
+    signature = types.void(logits, pi, y, inverse, entropy, untried, integer, integer, integer, integer, number, number)
     return signature, generate
 
 

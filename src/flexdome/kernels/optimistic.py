@@ -175,7 +175,7 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
 
 @kernel(inline=True)
 def initial_value(core, settings, v, q):
-    """``v[j]``: the estimated values at the initial distribution, closed form for states never visited; q (W,) is work."""
+    """``v[j]``: the estimated values at the initial distribution, closed form for states never visited (q is work)."""
     W, m = settings.W, core.lam.size
     unvisited(settings, 0, m, q)
     q[m + 1] += np.log(settings.A)
@@ -223,8 +223,8 @@ def evaluate_optimistic(core, settings, weights, q, keep, eta, move):
 def primal_dual_step(core, settings, eta, tau, eps, weights, v, q, alpha):
     """pi_{t+1} and lam_{t+1} from the data of the episodes before t (Alg. 1, lines 4 to 7).
 
-    ``weights``, ``v``, ``q`` (W,) and ``alpha`` (m,) are work; on return ``v`` holds the estimated values of pi_t at the
-    initial distribution and ``alpha`` the thresholds used.
+    ``weights``, ``v``, ``q`` (W,) and ``alpha`` (m,) are work; on return ``v`` holds the estimated values of pi_t at
+    the initial distribution and ``alpha`` the thresholds used.
     """
     m = core.lam.size
     weights[:] = 0.0

@@ -170,9 +170,7 @@ def _propagate_rows(typing_context, p, nxt, row, K, x, at, n, y):
         x = builder.gep(_array(context, builder, signature, arguments, 4).data, [at])
         y = _array(context, builder, signature, arguments, 7).data
         sums = {
-            width: [
-                cgutils.alloca_once(builder, ir.VectorType(ir.DoubleType(), min(width, LANES))) for _ in range(2)
-            ]
+            width: [cgutils.alloca_once(builder, ir.VectorType(ir.DoubleType(), min(width, LANES))) for _ in range(2)]
             for width in (2 * LANES, LANES, LANES // 2, 1)
         }
         with builder.if_else(dense) as (if_dense, if_sparse):

@@ -121,9 +121,7 @@ def _newton(dual: _Dual, lam: Float, bound: float, tol: float) -> tuple[Float, f
     return lam, _residual(lam, gradient, bound)
 
 
-def saddle_point(
-    cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound: float | None = None
-) -> SaddlePoint:
+def saddle_point(cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound: float | None = None) -> SaddlePoint:
     """The saddle point of the regularised problem with weight ``tau`` and safety margin ``margin``.
 
     Parameters
