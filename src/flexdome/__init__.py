@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flexdome import theory as theory
     from flexdome.cmdp import CMDP as CMDP
+    from flexdome.cmdp import Episode as Episode
     from flexdome.cmdp import Problem as Problem
     from flexdome.cmdp import Threshold as Threshold
     from flexdome.cmdp import load_cmdp as load_cmdp
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from flexdome.errors import ValidationError as ValidationError
     from flexdome.families import ENVIRONMENTS as ENVIRONMENTS
     from flexdome.families import make_cmdp as make_cmdp
+    from flexdome.learners import LEARNERS as LEARNERS
+    from flexdome.learners import load_learner as load_learner
+    from flexdome.learners import make_learner as make_learner
+    from flexdome.learners.flexdome import FlexDOME as FlexDOME
     from flexdome.planning import SafePolicy as SafePolicy
     from flexdome.planning import baselines as baselines
     from flexdome.planning import evaluate as evaluate
@@ -30,13 +36,18 @@ if TYPE_CHECKING:
     from flexdome.planning import safe_policy as safe_policy
     from flexdome.planning import slater_gap as slater_gap
     from flexdome.planning import solve as solve
+    from flexdome.simulation import iterate as iterate
+    from flexdome.simulation import simulate as simulate
+    from flexdome.theory import Schedules as Schedules
 
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "cmdp": ("CMDP", "Problem", "Threshold", "load_cmdp", "save_cmdp"),
+    "cmdp": ("CMDP", "Episode", "Problem", "Threshold", "load_cmdp", "save_cmdp"),
     "errors": ("ConvergenceError", "FileFormatError", "FlexDOMEError", "InfeasibleError", "ValidationError"),
     "families": ("ENVIRONMENTS", "make_cmdp"),
+    "learners": ("LEARNERS", "load_learner", "make_learner"),
+    "learners.flexdome": ("FlexDOME",),
     "planning": (
         "SafePolicy",
         "baselines",
@@ -48,13 +59,17 @@ _ROOMS = {
         "slater_gap",
         "solve",
     ),
+    "simulation": ("iterate", "simulate"),
+    "theory": ("Schedules",),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
-__all__ = [*_HOME, "__version__"]
+__all__ = [*_HOME, "__version__", "theory"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "theory":
+        return import_module("flexdome.theory")
     if name not in _HOME:
         raise AttributeError(f"module 'flexdome' has no attribute {name!r}")
     value = getattr(import_module(f"flexdome.{_HOME[name]}"), name)

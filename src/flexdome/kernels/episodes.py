@@ -14,7 +14,7 @@ from flexdome.kernels.lanes import TOGETHER
 from flexdome.kernels.optimistic import primal_dual_step, record
 from flexdome.kernels.vectors import expectation, propagate_rows
 
-__all__ = ["Buffers", "draw", "exact_values", "run_primal_dual", "transition"]
+__all__ = ["Buffers", "exact_values", "play", "run_primal_dual"]
 
 
 @kernel(inline=True)
@@ -71,14 +71,30 @@ def exact_values(cell_of, pi, C, p, nxt, f, mu, values, q, x):
 
 
 @kernel(inline=True)
+def step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, rewards, utilities):
+    """Observe reward and utilities of (s, a) at step h, and move on: the next state."""
+    u_next, u_noise = uniforms[2], uniforms[3]
+    n_f, S, A = f.shape[0], f.shape[2], f.shape[3]
+    for j in range(n_f):
+        value = f[j, h, s, a]
+        if u_noise.size > 0:
+            value = 1.0 if u_noise[t, h * n_f + j] < value else 0.0
+        if j == 0:
+            rewards[h] = value
+        else:
+            utilities[j - 1, h] = value
+    first = h * S * A if p.shape[0] > 1 else 0
+    return transition(p_flat, nxt_flat, first + s * A + a, p.shape[3], u_next[t, h])
+
+
+@kernel(inline=True)
 def roll_out(cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, states, actions, rewards, utilities):
     """One episode of the current policy in the true model.
 
     Row t of ``uniforms`` (u_start, u_action, u_next, u_noise) is used; u_noise of size 0 means that means are observed.
     """
-    u_start, u_action, u_next, u_noise = uniforms
-    n_f, H, S, A = f.shape
-    K = p.shape[3]
+    u_start, u_action = uniforms[0], uniforms[1]
+    H, A = f.shape[1], f.shape[3]
     p_flat, nxt_flat = p.reshape(-1), nxt.reshape(-1)
     s = np.int64(starts[draw(start_p, 0, 1, start_p.size, u_start[t, 0])])
     states[0] = s
@@ -89,16 +105,7 @@ def roll_out(cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, states, ac
         else:
             a = min(int(u_action[t, h] * A), A - 1)
         actions[h] = a
-        for j in range(n_f):
-            value = f[j, h, s, a]
-            if u_noise.size > 0:
-                value = 1.0 if u_noise[t, h * n_f + j] < value else 0.0
-            if j == 0:
-                rewards[h] = value
-            else:
-                utilities[j - 1, h] = value
-        first = h * S * A if p.shape[0] > 1 else 0
-        s = transition(p_flat, nxt_flat, first + s * A + a, K, u_next[t, h])
+        s = step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, rewards, utilities)
         states[h + 1] = s
 
 
@@ -161,3 +168,18 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
         observed = thresholds[t] if thresholds.size > 0 else none
         record(core, settings, states, actions, rewards, utilities, observed)
     return eta.size
+
+
+@kernel
+def play(policy, truth, uniforms, t, buffers):
+    """One episode of ``policy`` (H, S, A) in the true model, with row t of ``uniforms``; it is left in ``buffers``."""
+    p, nxt, f, mu = truth
+    H, S, A = policy.shape
+    s = draw(mu, 0, 1, S, uniforms[0][t, 0])
+    p_flat, nxt_flat, pi = p.reshape(-1), nxt.reshape(-1), policy.reshape(-1)
+    buffers.states[0] = s
+    for h in range(H):
+        a = draw(pi, (h * S + s) * A, 1, A, uniforms[1][t, h])
+        buffers.actions[h] = a
+        s = step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, buffers.rewards, buffers.utilities)
+        buffers.states[h + 1] = s

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER, mirror_step, row_value, start_value
 
-__all__ = ["Core", "Settings", "evaluate_optimistic", "initial_value", "primal_dual_step", "record", "room_needed"]
+__all__ = ["Core", "Settings", "estimate", "observe_primal_dual", "primal_dual_step", "record", "record_only"]
 
 
 class Core(NamedTuple):
@@ -115,12 +116,6 @@ def append_successor(core, row, cell):
     core.pool_cell[start + n] = cell
     core.pool_count[start + n] = 1.0
     core.length[row] = n + 1
-
-
-@kernel
-def room_needed(core):
-    """How much of the pool one episode can use up at most: every step moves one list of the largest size."""
-    return core.n_cells.size * max(2 * core.pool[1], TOGETHER)
 
 
 @kernel(inline=True)
@@ -239,3 +234,29 @@ def primal_dual_step(core, settings, eta, tau, eps, weights, v, q, alpha):
             alpha[i] = core.alpha_sum[i] / max(core.alpha_count[0], 1.0)
         step = (1.0 - eta * tau) * core.lam[i] - eta * (v[1 + i] - eps[i] - alpha[i])
         core.lam[i] = min(max(step, 0.0), settings.dual_bound)
+
+
+@kernel
+def observe_primal_dual(core, settings, eta, tau, eps, episode, step, alpha):
+    """One episode of a primal-dual learner: decide the next policy from the past, then add the data."""
+    core, settings, eps, step, alpha = borrow(core), borrow(settings), borrow(eps), borrow(step), borrow(alpha)
+    states, actions, rewards, utilities, thresholds = borrow(episode)
+    primal_dual_step(core, settings, eta, tau, eps, step[0], step[1], step[2], alpha)
+    record(core, settings, states, actions, rewards, utilities, thresholds)
+
+
+@kernel
+def record_only(core, settings, episode):
+    """Add the data of one episode; the policy stays."""
+    core, settings = borrow(core), borrow(settings)
+    states, actions, rewards, utilities, thresholds = borrow(episode)
+    record(core, settings, states, actions, rewards, utilities, thresholds)
+
+
+@kernel
+def estimate(core, settings, step):
+    """Evaluate the current policy on the current optimistic model; ``step[1]`` holds its estimated values."""
+    core, settings, step = borrow(core), borrow(settings), borrow(step)
+    step[0] = 0.0
+    evaluate_optimistic(core, settings, step[0], step[2], 1.0, 0.0, False)
+    initial_value(core, settings, step[1], step[2])

@@ -1,0 +1,139 @@
+"""What every learner is: a policy to play next, and a method that takes what happened.
+
+A learner sees a :class:`~flexdome.cmdp.Problem`, never the CMDP. ``observe`` is its definition, one episode at a time;
+simulation runs the same steps in compiled chunks, with the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.validation import Float, as_int
+from flexdome.errors import ValidationError
+
+__all__ = ["Beliefs", "Learner"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """What a learner holds to be true of the policy it is about to play.
+
+    Attributes
+    ----------
+    value, utilities : estimated V_r and (m,) V_d of ``learner.policy`` (optimistic, if the learner is)
+    thresholds : (m,) known or estimated
+    margin : (m,) the safety margin of the next episode
+    widths : (H, S, A) confidence width of each cell's reward and utilities
+    visits : (H, S, A) how often each cell was seen
+    """
+
+    value: float
+    utilities: Float
+    thresholds: Float
+    margin: Float
+    widths: Float
+    visits: Float
+
+
+class Learner(ABC):
+    """The interface that simulation, files and live use rely on."""
+
+    id: ClassVar[str]
+
+    def __init__(self, problem: Problem, episodes: int, seed: int) -> None:
+        if not isinstance(problem, Problem):
+            raise ValidationError(
+                f"problem is a {type(problem).__name__}; it must be a Problem, as cmdp.problem() makes"
+            )
+        self._problem = self.first_problem = problem
+        self.episodes = as_int("episodes", episodes, 1)
+        self.seed = as_int("seed", seed, 0)
+        self.episode = 0
+        self.threshold_changes: list[tuple[int, list[float]]] = []
+
+    @property
+    def problem(self) -> Problem:
+        """What the learner was told."""
+        return self._problem
+
+    @property
+    @abstractmethod
+    def policy(self) -> Float:
+        """(H, S, A) to play next."""
+
+    @property
+    @abstractmethod
+    def multipliers(self) -> Float:
+        """(m,) paired with that policy."""
+
+    @property
+    def mixture(self) -> tuple[Float, Float]:
+        """Weights (k,) and policies (k, H, S, A) that an episode is drawn from; k = 1 for most learners."""
+        return np.ones(1), self.policy[None]
+
+    @abstractmethod
+    def observe(self, episode: Episode) -> None:
+        """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
+
+    @abstractmethod
+    def preload(self, episodes: Iterable[Episode]) -> None:
+        """Take logged episodes as data, whatever policy made them; the policy does not move.
+
+        Either all are taken or, if one is bad, none.
+        """
+
+    @abstractmethod
+    def beliefs(self) -> Beliefs:
+        """What the learner holds to be true of the policy it is about to play."""
+
+    def set_thresholds(self, thresholds: npt.ArrayLike, slater_gap: float | None = None) -> None:
+        """Change the known thresholds from the next episode on; the change is recorded and saved.
+
+        NaN makes a threshold one that is estimated from its samples. ``slater_gap`` replaces the bound on the Slater
+        gap, where the old one no longer holds.
+        """
+        gap = self._problem.slater_gap if slater_gap is None else slater_gap
+        changed = replace(self._problem, thresholds=np.atleast_1d(thresholds), slater_gap=gap, slater_gap_exact=False)
+        if changed.constraints != self._problem.constraints:
+            raise ValidationError(
+                f"thresholds has {changed.constraints} entries; there are m = {self._problem.constraints} constraints"
+            )
+        self._problem = changed
+        self.threshold_changes.append((self.episode, [float(alpha) for alpha in changed.thresholds]))
+        self._thresholds_changed()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to ``path`` (no pickle); an interruption at any byte leaves the previous file."""
+        from flexdome.learners.storage import write_learner
+
+        write_learner(self, path)
+
+    # -- for files -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _options(self) -> dict[str, Any]:
+        """Constructor options, as JSON."""
+
+    @abstractmethod
+    def _state(self) -> Arrays:
+        """Everything learned, as arrays."""
+
+    @abstractmethod
+    def _restore(self, state: Arrays) -> None:
+        """Take back what :meth:`_state` gave."""
+
+    def _thresholds_changed(self) -> None:  # noqa: B027 (most learners read the problem afresh)
+        pass
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(episode {self.episode} of {self.episodes})"

@@ -1,0 +1,130 @@
+"""FlexDOME (Algorithm 1 of Zuo, Wang and He 2026).
+
+Primal-dual mirror ascent on an optimistic empirical model, with entropy and l2 regularisation of weight tau_t and a
+safety margin eps_t that both decay. In episode t, with N the visits before it, delta' = delta / 4 and
+
+    phi_r = c_b sqrt(L_r / max(N, 1)),   L_r = (1/2) log(2 S A H (m + 1) T / delta')
+    phi_p = c_b H sqrt(L_p / max(N, 1)), L_p = 2 S + 2 log(S A H T / delta')
+    r-bar = r^ + phi_r + phi_p,  d-bar_i = d^_i + phi_r + phi_p,  psi-bar = -log pi_t + phi_p log A,  p-bar = p^
+
+the truncated evaluation of Algorithm 2 gives Q_r, Q_{d_i} <= H - h + 1 and Q_psi <= -log pi_t + (H - h + 1) log A, and
+
+    pi_{t+1}  ~  pi_t exp(eta_t (Q_r + sum_i lam_i Q_{d_i} + tau_t Q_psi))
+    lam_{t+1} =  Proj_[0, 4H/Xi] ((1 - eta_t tau_t) lam_t - eta_t (V_d - eps_t - alpha-bar_t))
+
+with eta_t = t^(-5/6), tau_t = t^(-1/6), eps_t = c_e (18/5) sqrt(H^3 C_B) t^(-1/6) log(4 S A H t / delta)^(1/4). The
+steps are :mod:`flexdome.learners.primal_dual`'s; this file is the choices.
+
+Where the paper is loose
+------------------------
+* alpha-bar of the first episode is 0/0 in the paper; here 0 (no sample, denominator 1).
+* p-bar of a row never visited is zero, so an action never tried is worth its bonus alone: with c_b = 1e-3, nothing.
+  ``unvisited="optimistic"`` gives it the largest value possible, in planning and in the dual step alike.
+* Whether c_b scales the entropy's bonus is not said; here it does, unless ``scale_entropy_bonus=False``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal
+
+from flexdome.cmdp import Problem
+from flexdome.cmdp.validation import as_float
+from flexdome.errors import ValidationError
+from flexdome.learners.primal_dual import PrimalDualLearner
+from flexdome.theory import Schedules, bonus_logs, theorem1
+
+__all__ = ["FlexDOME"]
+
+
+class FlexDOME(PrimalDualLearner):
+    """Near-constant strong violation, sublinear strong regret.
+
+    Parameters
+    ----------
+    problem : what may be known
+    episodes : T, for the logarithms of the bonuses; running past it is allowed
+    delta : confidence
+    bonus_scale : c_b; 1 is the theory's, 1e-3 the paper's experiments'
+    margin_scale : c_e; 1 is the theory's, 1e-5 the paper's experiments'
+    seed : recorded; FlexDOME draws no random numbers of its own
+    schedules : eta_t, tau_t and margin; None is Theorem 1
+    margin : False switches the safety margin off (an ablation)
+    regularisation : False sets tau_t = 0 (an ablation)
+    unvisited : what an action never tried is worth: its bonus (``"paper"``) or the most possible (``"optimistic"``)
+    scale_entropy_bonus : whether c_b scales the entropy's bonus too
+    dual_bound : side of the dual box; None is 4 H / Slater gap
+
+    Examples
+    --------
+    >>> import flexdome as fd
+    >>> cmdp = fd.make_cmdp("paper-v1")
+    >>> learner = fd.FlexDOME(cmdp.problem(), episodes=2000, margin_scale=5e-5)
+    >>> history = fd.simulate(learner, cmdp)
+    >>> bool(history.strong_violation[-1] < 1.0)
+    True
+    """
+
+    id: ClassVar[str] = "flexdome"
+
+    def __init__(
+        self,
+        problem: Problem,
+        episodes: int = 80_000,
+        delta: float = 0.1,
+        bonus_scale: float = 1e-3,
+        margin_scale: float = 1e-5,
+        seed: int = 0,
+        *,
+        schedules: Schedules | None = None,
+        margin: bool = True,
+        regularisation: bool = True,
+        unvisited: Literal["paper", "optimistic"] = "paper",
+        scale_entropy_bonus: bool = True,
+        dual_bound: float | None = None,
+    ) -> None:
+        delta = as_float("delta", delta, low=0.0, high=1.0)
+        if delta == 0.0:
+            raise ValidationError("delta is 0; it must be positive")
+        bonus_scale = as_float("bonus_scale", bonus_scale, low=0.0)
+        margin_scale = as_float("margin_scale", margin_scale, low=0.0)
+        if unvisited not in ("paper", "optimistic"):
+            raise ValidationError(f"unvisited is {unvisited!r}; it must be 'paper' or 'optimistic'")
+        if not isinstance(problem, Problem):
+            raise ValidationError(
+                f"problem is a {type(problem).__name__}; it must be a Problem, as cmdp.problem() makes"
+            )
+        H, A = problem.horizon, problem.actions
+        L_r, L_p = bonus_logs(problem, episodes, delta)
+        phi_r, phi_p = bonus_scale * math.sqrt(L_r), bonus_scale * H * math.sqrt(L_p)
+        entropy_scale = bonus_scale if scale_entropy_bonus else 1.0
+        chosen = theorem1(problem, delta, margin_scale) if schedules is None else schedules
+        if not margin:
+            chosen = Schedules(chosen.eta, chosen.tau, 0.0)
+        if not regularisation:
+            chosen = Schedules(chosen.eta, 0.0, chosen.margin)
+        super().__init__(
+            problem,
+            episodes=episodes,
+            seed=seed,
+            schedules=chosen,
+            bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(A)),
+            optimistic=unvisited == "optimistic",
+            dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
+        )
+        self.own_schedules = schedules is not None
+        self._given: dict[str, Any] = {
+            "episodes": episodes,
+            "delta": delta,
+            "bonus_scale": bonus_scale,
+            "margin_scale": margin_scale,
+            "seed": seed,
+            "margin": margin,
+            "regularisation": regularisation,
+            "unvisited": unvisited,
+            "scale_entropy_bonus": scale_entropy_bonus,
+            "dual_bound": self.settings.dual_bound,
+        }
+
+    def _options(self) -> dict[str, Any]:
+        return dict(self._given)

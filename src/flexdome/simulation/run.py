@@ -1,0 +1,196 @@
+"""Run a learner on a CMDP, with exact metrics.
+
+The one room where a learner and the truth meet: the learner's arrays and the model go together into a compiled kernel
+that plays, measures and learns many episodes at a time. A learner without such arrays runs through ``observe``, with
+compiled roll-outs and evaluations around it. Both see the same random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import numpy.typing as npt
+
+from flexdome.cmdp import CMDP, Episode
+from flexdome.cmdp.validation import Float, as_int
+from flexdome.errors import ValidationError
+from flexdome.kernels.episodes import Buffers, play, run_primal_dual
+from flexdome.learners import Learner
+from flexdome.learners.primal_dual import PrimalDualLearner
+from flexdome.planning import solve
+from flexdome.planning.evaluation import evaluate_batch
+from flexdome.simulation.history import History, Snapshot
+from flexdome.simulation.randomness import Randomness
+
+__all__ = ["simulate"]
+
+CHUNK = 8192  # episodes whose random numbers are drawn at once
+
+
+def simulate(
+    learner: Learner,
+    cmdp: CMDP,
+    episodes: int | None = None,
+    seed: int = 0,
+    evaluate_every: int = 1,
+    snapshots: Collection[int] = (),
+) -> History:
+    """Run ``learner`` on ``cmdp`` and return the exact account of what it did.
+
+    Parameters
+    ----------
+    episodes : how many more; None runs to the learner's planned number. A second call continues the first
+    seed : the run's seed: first states, actions, transitions, noise and thresholds
+    evaluate_every : evaluate the policy exactly in episodes 1, 1 + k, 1 + 2k, ... (1: every one)
+    snapshots : episodes before which policy, multipliers and visits are kept
+
+    Examples
+    --------
+    >>> import flexdome as fd
+    >>> cmdp = fd.make_cmdp("media-v1")
+    >>> learner = fd.FlexDOME(cmdp.problem(), episodes=500)
+    >>> a = fd.simulate(learner, cmdp, episodes=200, seed=7)
+    >>> b = fd.simulate(learner, cmdp, seed=7)
+    >>> (a + b).strong_regret.shape
+    (500,)
+    """
+    seed = as_int("seed", seed, 0)
+    every = as_int("evaluate_every", evaluate_every, 1)
+    _check_fit(learner, cmdp)
+    first = learner.episode + 1
+    count = learner.episodes - learner.episode if episodes is None else as_int("episodes", episodes, 0)
+    last = first + max(count, 0) - 1
+    wanted = {as_int("snapshots", t, 1) for t in snapshots}
+    kept: dict[int, Snapshot] = {}
+    best = solve(cmdp)
+    randomness = Randomness(cmdp, seed)
+    m = cmdp.constraints
+    pieces: list[Float] = []
+    margins: list[Float] = []
+    position = first
+    while position <= last:
+        if position in wanted:
+            kept[position] = _snapshot(learner)
+        cut = min([t for t in wanted if t > position] + [last + 1, position + CHUNK])
+        numbers = np.arange(position, cut)
+        out = np.full((numbers.size, 2 + 4 * m), np.nan)
+        exact = (numbers - 1) % every == 0
+        if isinstance(learner, PrimalDualLearner):
+            margins.append(_run_compiled(learner, cmdp, randomness, position, exact, out))
+        else:
+            _run_observed(learner, cmdp, randomness, position, exact, out)
+        pieces.append(out)
+        position = cut
+    if position in wanted:
+        kept[position] = _snapshot(learner)
+    table = np.concatenate(pieces) if pieces else np.zeros((0, 2 + 4 * m))
+    evaluated = np.flatnonzero((np.arange(first, last + 1) - 1) % every == 0)
+    diagnostics: dict[str, Float] = {}
+    if isinstance(learner, PrimalDualLearner):
+        diagnostics = {
+            "value": table[:, 1 + 2 * m].copy(),
+            "utilities": table[:, 2 + 2 * m : 2 + 3 * m].T.copy(),
+            "thresholds": table[:, 2 + 3 * m :].T.copy(),
+            "margin": np.concatenate(margins).T.copy() if margins else np.zeros((m, 0)),
+        }
+    return History(
+        first=first,
+        planned=learner.episodes,
+        episodes=evaluated + first,
+        reward_gap=best.value - table[evaluated, 0],
+        violation=cmdp.alpha[:, None] - table[evaluated, 1 : 1 + m].T,
+        multipliers=table[:, 1 + m : 1 + 2 * m].T.copy(),
+        diagnostics=diagnostics,
+        snapshots=kept,
+    )
+
+
+def _check_fit(learner: Learner, cmdp: CMDP) -> None:
+    problem = learner.problem
+    mine = (problem.states, problem.actions, problem.horizon, problem.constraints)
+    true = (cmdp.states, cmdp.actions, cmdp.horizon, cmdp.constraints)
+    if mine != true:
+        raise ValidationError(f"the learner's problem has (S, A, H, m) = {mine}; the CMDP has {true}")
+    if (problem.initial != cmdp.initial).any():
+        raise ValidationError("the learner's problem has another initial distribution than the CMDP")
+
+
+def _snapshot(learner: Learner) -> Snapshot:
+    visits = learner.beliefs().visits
+    return Snapshot(learner.policy, learner.multipliers, visits)
+
+
+def _buffers(cmdp: CMDP, W: int) -> Buffers:
+    H, S, A, m = cmdp.horizon, cmdp.states, cmdp.actions, cmdp.constraints
+    return Buffers(
+        states=np.zeros(H + 1, dtype=np.int64),
+        actions=np.zeros(H, dtype=np.int64),
+        rewards=np.zeros(H),
+        utilities=np.zeros((m, H)),
+        values=np.zeros(1 + m),
+        q=np.zeros((2, S)),
+        x=np.zeros(S * A),
+        step=np.zeros((3, W)),
+        alpha=np.zeros(m),
+        none=np.zeros((0, 0)),
+    )
+
+
+def _run_compiled(
+    learner: PrimalDualLearner,
+    cmdp: CMDP,
+    randomness: Randomness,
+    first: int,
+    exact: npt.NDArray[np.bool_],
+    out: Float,
+) -> Float:
+    """A chunk in the kernel; the margins (n, m) used come back."""
+    count = exact.size
+    uniforms = randomness.uniforms(first, count)
+    known = learner.problem.thresholds_known
+    thresholds = np.zeros((0, 0, 0)) if known else randomness.thresholds(first, count)
+    schedules = learner.schedule(first, count)
+    buffers = _buffers(cmdp, learner.model.W)
+    done = 0
+    while done < count:
+        learner.model.reserve()
+        before = done
+        done = run_primal_dual(
+            learner.model.core, learner.settings, tuple(cmdp.model), uniforms, thresholds, schedules, done, exact, out,
+            buffers,
+        )  # fmt: skip
+        learner.episode += done - before
+    return schedules[2]
+
+
+def _run_observed(
+    learner: Learner,
+    cmdp: CMDP,
+    randomness: Randomness,
+    first: int,
+    exact: npt.NDArray[np.bool_],
+    out: Float,
+) -> None:
+    """A chunk through ``observe``, episode by episode."""
+    m = cmdp.constraints
+    uniforms = randomness.uniforms(first, exact.size)
+    known = learner.problem.thresholds_known
+    thresholds = None if known else randomness.thresholds(first, exact.size)
+    buffers = _buffers(cmdp, 4)
+    for t in range(exact.size):
+        policy = learner.policy
+        out[t, 1 + m : 1 + 2 * m] = learner.multipliers
+        if exact[t]:
+            weights, policies = learner.mixture
+            out[t, : 1 + m] = weights @ evaluate_batch(cmdp.model, np.ascontiguousarray(policies))
+        play(np.ascontiguousarray(policy), tuple(cmdp.model), uniforms, t, buffers)
+        learner.observe(
+            Episode(
+                buffers.states.copy(),
+                buffers.actions.copy(),
+                buffers.rewards.copy(),
+                buffers.utilities.copy(),
+                None if thresholds is None else thresholds[t],
+            )
+        )

@@ -1,0 +1,134 @@
+"""Step size eta_t, regularisation tau_t and safety margin eps_t, as functions of the episode t = 1, 2, ...
+
+Theorem 1: eta_t = t^(-5/6), tau_t = t^(-1/6) and a margin of the order t^(-1/6), for strong regret and violation.
+Theorem 2 (last iterate): constants eta = Theta(epsilon^3), tau = Theta(epsilon), margin = Theta(epsilon).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flexdome.cmdp import Problem
+from flexdome.cmdp.validation import Float, as_array, as_float, frozen
+from flexdome.errors import ValidationError
+from flexdome.theory.constants import margin_coefficient
+
+__all__ = ["Margin", "Power", "Schedules", "theorem1", "theorem2"]
+
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Power:
+    """``coefficient * t ** exponent``."""
+
+    coefficient: float
+    exponent: float = 0.0
+
+    def __call__(self, t: Any) -> Any:
+        """The value at t, a number or an array."""
+        return self.coefficient * np.asarray(t, dtype=np.float64) ** self.exponent
+
+
+@dataclass(frozen=True)
+class Margin:
+    """``coefficient * t ** (-1/6) * log(size * t) ** (1/4)``: Theorem 1's margin, size = 4 S A H / delta."""
+
+    coefficient: float
+    size: float
+
+    def __call__(self, t: Any) -> Any:
+        """The value at t, a number or an array."""
+        t = np.asarray(t, dtype=np.float64)
+        return self.coefficient * t ** (-1.0 / 6.0) * np.log(self.size * t) ** 0.25
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """eta, tau and margin: functions of t, or numbers.
+
+    A function is called once for each episode; its margin is a number, or one for each constraint.
+
+    >>> import flexdome as fd
+    >>> slow = fd.Schedules(eta=lambda t: 0.1 / t**0.5, tau=0.01, margin=0.0)
+    >>> slow.table(1, 3, 1)[0].round(4).tolist()
+    [0.1, 0.0707, 0.0577]
+    """
+
+    eta: Function | float
+    tau: Function | float
+    margin: Function | float = 0.0
+
+    def table(self, first: int, count: int, constraints: int) -> tuple[Float, Float, Float]:
+        """eta (n,), tau (n,) and margin (n, m) at the episodes ``first``, ..., ``first + count - 1``."""
+        t = np.arange(first, first + count, dtype=np.float64)
+        eta, tau = (_values(name, getattr(self, name), t, ())[:, 0] for name in ("eta", "tau"))
+        eps = _values("margin", self.margin, t, (constraints,))
+        for name, values in (("eta", eta), ("tau", tau), ("margin", eps)):
+            bad = ~np.isfinite(values) | (values < 0.0 if name != "margin" else False)
+            if bad.any():
+                where = int(np.argwhere(bad)[0][0])
+                rule = "finite" if name == "margin" else "finite and not negative"
+                raise ValidationError(f"{name} at episode {first + where} is {values[where]}; it must be {rule}")
+        bad = eta * tau > 1.0 + 1e-12
+        if bad.any():
+            where = int(np.argmax(bad))
+            raise ValidationError(
+                f"eta * tau at episode {first + where} is {eta[where] * tau[where]:g}; it must not exceed 1"
+            )
+        return frozen(eta), frozen(tau), frozen(eps)
+
+
+def _values(name: str, function: Function | float, t: Float, shape: tuple[int, ...]) -> Float:
+    """The schedule at every t, as (n, 1) or (n, m)."""
+    width = shape[0] if shape else 1
+    if not callable(function):
+        constant, _ = as_array(name, function)
+        if constant.shape not in ((), shape):
+            raise ValidationError(f"{name} has shape {constant.shape}; it must be a number or have shape {shape}")
+        return np.broadcast_to(constant, (t.size, width)).copy()
+    if isinstance(function, (Power, Margin)):
+        return np.repeat(function(t)[:, None], width, axis=1)
+    rows = [np.asarray(function(float(k)), dtype=np.float64) for k in t]
+    for k, row in zip(t, rows, strict=True):
+        if row.shape not in ((), shape):
+            raise ValidationError(f"{name} at episode {int(k)} has shape {row.shape}; it must be a number")
+    return np.array([np.broadcast_to(row, (width,)) for row in rows]).reshape(t.size, width)
+
+
+def theorem1(problem: Problem, delta: float = 0.1, margin_scale: float = 1.0) -> Schedules:
+    """Theorem 1: eta_t = t^(-5/6), tau_t = t^(-1/6) and the margin, times ``margin_scale``.
+
+    eps_t = margin_scale (18/5) sqrt(H^3 C_B) t^(-1/6) log(4 S A H t / delta)^(1/4).
+    """
+    delta = as_float("delta", delta, low=0.0, high=1.0)
+    margin_scale = as_float("margin_scale", margin_scale, low=0.0)
+    if delta == 0.0:
+        raise ValidationError("delta is 0; it must be positive")
+    size = 4.0 * problem.states * problem.actions * problem.horizon / delta
+    return Schedules(
+        eta=Power(1.0, -5.0 / 6.0),
+        tau=Power(1.0, -1.0 / 6.0),
+        margin=Margin(margin_scale * margin_coefficient(problem), size),
+    )
+
+
+def theorem2(epsilon: float, c_eta: float = 1.0, c_tau: float = 1.0, c_margin: float = 1.0) -> Schedules:
+    """Theorem 2: eta = c_eta epsilon^3, tau = c_tau epsilon, margin = c_margin epsilon, all constant.
+
+    The regularised saddle point sits at V_d = alpha + margin - tau lam*: it is safe when c_margin exceeds
+    c_tau lam*.
+    """
+    epsilon = as_float("epsilon", epsilon, low=0.0)
+    if epsilon == 0.0:
+        raise ValidationError("epsilon is 0; it must be positive")
+    coefficients = [as_float(n, v, low=0.0) for n, v in (("c_eta", c_eta), ("c_tau", c_tau), ("c_margin", c_margin))]
+    return Schedules(
+        eta=Power(coefficients[0] * epsilon**3),
+        tau=Power(coefficients[1] * epsilon),
+        margin=Power(coefficients[2] * epsilon),
+    )
