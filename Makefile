@@ -24,7 +24,8 @@ types: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks.planning
+	$(BIN)/flexdome bench planning
+	$(BIN)/flexdome bench learning
 
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"

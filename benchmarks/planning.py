@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 import flexdome as fd
-from benchmarks.timing import human, machine, paired, seconds
+from benchmarks.timing import human, machine, paired, row, seconds
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.families.random import between
 from flexdome.planning.decomposition import _Oracle, best_mixture
@@ -47,11 +47,6 @@ def scipy_program(model: Model, alpha: np.ndarray) -> float:
         method="highs",
     )
     return float(-answer.fun)
-
-
-def row(what: str, reference: float, ours: float, ratio: float, goal: str) -> None:
-    """Print one line of the table."""
-    print(f"{what:<66} {human(reference):>9} {human(ours):>9} {ratio:>9.1f}   {goal}", flush=True)
 
 
 def against_highs(S: int, A: int, H: int, m: int, goal: str) -> None:
@@ -146,11 +141,12 @@ def start_up() -> None:
         print(f"{what:<66} {human(float(np.median([seconds(run) for _ in range(5)]))):>9}   {goal}")
 
 
-def main() -> None:
+def main(full: bool | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="also the rows that take minutes")
-    full = parser.parse_args().full
+    if full is None:
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--full", action="store_true", help="also the rows that take minutes")
+        full = bool(parser.parse_args().full)
     print(machine())
     print(f"{'':<66} {'reference':>9} {'ours':>9} {'ratio':>9}   goal")
     start_up()

@@ -46,3 +46,8 @@ def human(value: float) -> str:
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
     return f"{value / 1e-9:.3g} ns"
+
+
+def row(what: str, reference: float, ours: float, ratio: float, goal: str) -> None:
+    """Print one line of the table."""
+    print(f"{what:<66} {human(reference):>9} {human(ours):>9} {ratio:>9.1f}   {goal}", flush=True)

@@ -73,4 +73,30 @@ def reproduce(seeds: int = 5) -> None:
     truth_table("The exact truth of paper-v1", cmdps)
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"list": list_, "solve": solve, "reproduce": reproduce}
+def bench(
+    what: Annotated[Literal["learning", "planning"], tyro.conf.Positional] = "learning", /, full: bool = False
+) -> None:
+    """Print the speed table: ratios measured in one run, with the machine's name and versions.
+
+    Examples:
+      flexdome bench
+      flexdome bench planning --full
+
+    Args:
+        what: the episode loop, or the solvers of known models
+        full: also the rows that take minutes
+    """
+    import sys
+    from importlib import import_module
+
+    import flexdome
+    from flexdome.errors import FlexDOMEError
+
+    checkout = Path(flexdome.__file__).parents[2]
+    if not (checkout / "benchmarks" / f"{what}.py").exists():
+        raise FlexDOMEError("bench needs a source checkout; run it from one installed with `pip install -e .`")
+    sys.path.insert(0, str(checkout))
+    import_module(f"benchmarks.{what}").main(full)
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {"list": list_, "solve": solve, "reproduce": reproduce, "bench": bench}

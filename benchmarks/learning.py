@@ -1,0 +1,181 @@
+"""FlexDOME's episode: how fast, against what.
+
+    python -m benchmarks.learning            the quick rows (about a minute)
+    python -m benchmarks.learning --full     also large sparse models, memory and two workers (some minutes)
+
+The C loop (plain_dense_loop.c, ``gcc -O3 -march=native -ffast-math``) does the same dense work and nothing else; its
+row is skipped where there is no compiler. Ours includes drawing the random numbers, exact metrics and the history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+import flexdome as fd
+from benchmarks.planning import numpy_evaluate
+from benchmarks.timing import human, machine, row, seconds
+from flexdome.learners.reference import NumpyFlexDOME
+
+T = 80_000
+
+
+def run(seed: int = 0, episodes: int = T) -> fd.CMDP:
+    """One run at the paper's size, stochastic thresholds, exact metrics in every episode."""
+    cmdp = fd.make_cmdp("paper-stochastic-v1", seed=0)
+    learner = fd.FlexDOME(cmdp.problem(), episodes=episodes, margin_scale=5e-5)
+    fd.simulate(learner, cmdp, seed=seed)
+    return cmdp
+
+
+def against_c() -> None:
+    """The paper's size against the plain dense C loop: median ratio of ten interleaved pairs."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        print("plain dense C loop: skipped, no compiler")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "loop"
+        source = Path(__file__).with_name("plain_dense_loop.c")
+        command = [compiler, "-O3", "-march=native", "-ffast-math", str(source), "-o", str(program), "-lm"]
+        subprocess.run(command, check=True)
+
+        def c_loop() -> float:
+            done = subprocess.run([str(program), "20", "5", "5", str(T)], capture_output=True, text=True, check=True)
+            return float(done.stdout.split()[0]) * 1e-6
+
+        run()
+        pairs = np.array([(c_loop(), seconds(run) / T) for _ in range(10)])
+    ratio = float(np.median(pairs[:, 0] / pairs[:, 1]))
+    reference, ours = (float(x) for x in np.median(pairs, axis=0))
+    row("plain dense C loop / simulate, an episode, S=20 A=H=5", reference, ours, ratio, ">= 1.2, aim 2")
+
+
+def against_numpy(episodes: int = 1500) -> None:
+    """The same episode in vectorised NumPy: roll-out, exact metrics, learning."""
+    cmdp = fd.make_cmdp("paper-stochastic-v1", seed=0)
+    p, f, mu = cmdp.transitions, cmdp.model.f, cmdp.initial
+    H, S, A = cmdp.horizon, cmdp.states, cmdp.actions
+    sums = p.cumsum(axis=-1)
+
+    def reference() -> None:
+        twin = NumpyFlexDOME(fd.FlexDOME(cmdp.problem(), episodes=T, margin_scale=5e-5))
+        rng = np.random.default_rng(0)
+        start = int(np.argmax(mu))
+        for _ in range(episodes):
+            pi = twin.policy
+            numpy_evaluate(p, f, mu, pi)
+            chosen = pi.cumsum(axis=-1)
+            states, actions = [start], []
+            for h, (u, v) in enumerate(rng.random((H, 2))):
+                s = states[-1]
+                actions.append(min(int(np.searchsorted(chosen[h, s], u)), A - 1))
+                states.append(min(int(np.searchsorted(sums[h, s, actions[-1]], v)), S - 1))
+            h, s, a = np.arange(H), np.array(states), np.array(actions)
+            sample = np.full((1, H), cmdp.thresholds[0].sample(rng.random((1, 1)))[0, 0])
+            twin.observe(fd.Episode(s, a, f[0, h, s[:-1], a], f[1:, h, s[:-1], a], sample))
+
+    pairs = np.array([(seconds(reference) / episodes, seconds(run) / T) for _ in range(3)])
+    reference_time, ours = (float(x) for x in np.median(pairs, axis=0))
+    ratio = float(np.median(pairs[:, 0] / pairs[:, 1]))
+    row("vectorised NumPy / simulate, an episode, S=20 A=H=5", reference_time, ours, ratio, ">= 25")
+
+
+def compilation() -> None:
+    """The first run of a process: with an empty cache, and with a filled one."""
+    code = (
+        "import time, flexdome as fd\n"
+        "c = fd.make_cmdp('paper-v1'); fd.solve(c); l = fd.FlexDOME(c.problem(), episodes=10)\n"
+        "t = time.perf_counter(); fd.simulate(l, c); print(time.perf_counter() - t)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for what, goal in (("first simulate, empty cache (compiles)", "< 20 s"), ("first simulate, filled cache", "")):
+            env = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+            print(f"{what:<66} {human(float(done.stdout)):>9}   {goal}", flush=True)
+
+
+def visited_cost(episodes: int = 50_000) -> None:
+    """Learning cost per episode and visited state-step, S = 5,000 against S = 500, sparse."""
+    cost = []
+    for S in (500, 5_000):
+        cmdp = fd.make_cmdp("garnet-v1", states=S, actions=4, horizon=10, successors=5)
+        fd.solve(cmdp)
+        learner = fd.FlexDOME(cmdp.problem(), episodes=episodes)
+        visited, start = 0.0, time.perf_counter()
+        for _ in range(10):
+            fd.simulate(learner, cmdp, episodes=episodes // 10, evaluate_every=10 * episodes)
+            visited += float(learner.model.core.n_cells.sum()) / 10
+        per_episode = (time.perf_counter() - start) / episodes
+        cost.append(per_episode / visited)
+        print(
+            f"  garnet S={S:,}: {human(per_episode)} an episode, {visited:,.0f} state-steps visited (mean), "
+            f"{human(cost[-1])} each",
+            flush=True,
+        )
+    row("learning per visited state-step, S=5,000 / S=500", cost[1], cost[0], cost[1] / cost[0], "<= 3")
+
+
+def memory() -> None:
+    """Learner and truth together at S = 20,000, in a process of its own."""
+    code = (
+        "import resource, time, flexdome as fd\n"
+        "c = fd.make_cmdp('garnet-v1', states=20_000, actions=4, horizon=10, successors=5)\n"
+        "l = fd.FlexDOME(c.problem(), episodes=50_000)\n"
+        "t = time.perf_counter(); fd.simulate(l, c, episodes=10_000, evaluate_every=5_000)\n"
+        "print(time.perf_counter() - t, l.model.core.n_cells.sum(), "
+        "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    spent, cells, peak = (float(x) for x in done.stdout.split())
+    print(
+        f"S=20,000 A=4 H=10, 10,000 episodes in {spent:.0f} s, {cells:,.0f} state-steps visited: peak {peak:.0f} MB"
+        "   < 1,000 MB",
+        flush=True,
+    )
+
+
+def _job(seed: int) -> None:
+    run(seed, 200_000)
+
+
+def two_workers() -> None:
+    """Eight runs of 200,000 episodes on two warmed workers against one."""
+    spent = {}
+    run(episodes=10)  # the parent compiles, the workers load
+    for workers in (1, 2):
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            list(pool.map(_job, range(workers)))
+            spent[workers] = seconds(lambda: list(pool.map(_job, range(8))))
+    row("8 runs of 200,000 episodes, two workers / one", spent[2], spent[1], spent[2] / spent[1], "<= 0.55")
+
+
+def main(full: bool | None = None) -> None:
+    """Print the table."""
+    if full is None:
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--full", action="store_true", help="also the rows that take minutes")
+        full = bool(parser.parse_args().full)
+    print(machine())
+    print(f"{'':<66} {'reference':>9} {'ours':>9} {'ratio':>9}   goal")
+    compilation()
+    against_c()
+    against_numpy()
+    if full:
+        two_workers()
+        visited_cost()
+        memory()
+
+
+if __name__ == "__main__":
+    main()
