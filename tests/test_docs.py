@@ -70,3 +70,15 @@ def test_nothing_in_the_repository_names_a_download_address():
     text = (ROOT / "constraints.txt").read_text()
     assert "http" not in text
     assert "==" in text
+
+
+@pytest.mark.slow
+def test_the_table_of_the_paper_settings_is_what_is_measured():
+    import sys
+
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.paper_settings import table
+
+    page = (ROOT / "docs" / "flexdome.md").read_text()
+    stated = page.split("<!-- table -->\n")[1].split("\n<!-- end -->")[0]
+    assert stated == table()
