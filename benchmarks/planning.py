@@ -23,7 +23,6 @@ from benchmarks.timing import human, machine, paired, row, seconds
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.families.random import between
 from flexdome.planning.decomposition import _Oracle, best_mixture
-from flexdome.planning.evaluation import evaluate_batch
 from flexdome.planning.lp import flow_matrix
 
 
@@ -88,13 +87,14 @@ def batch_evaluation() -> None:
     cmdp = fd.make_cmdp("paper-v1")
     policies = np.random.default_rng(0).dirichlet(np.ones(5), size=(2000, 5, 20))
     p, f, mu = cmdp.transitions, cmdp.model.f, cmdp.initial
-    ours = evaluate_batch(cmdp.model, policies)
+    answer = fd.evaluate(cmdp, policies)
+    ours = np.column_stack([answer.value, answer.utilities])
     theirs = np.array([numpy_evaluate(p, f, mu, pi) for pi in policies])
     assert np.allclose(ours, theirs, atol=1e-12)
     n = len(policies)
     reference, fast, ratio = paired(
         lambda: [numpy_evaluate(p, f, mu, pi) for pi in policies],
-        lambda: evaluate_batch(cmdp.model, policies),
+        lambda: fd.evaluate(cmdp, policies),
         7,
     )
     row("NumPy / evaluation of a batch, per policy, S=20 A=H=5", reference / n, fast / n, ratio, ">= 12")
@@ -109,7 +109,7 @@ def batch_evaluation() -> None:
         return values
 
     assert np.allclose(ours, batched(), atol=1e-12)
-    reference, fast, ratio = paired(batched, lambda: evaluate_batch(cmdp.model, policies), 7)
+    reference, fast, ratio = paired(batched, lambda: fd.evaluate(cmdp, policies), 7)
     row("NumPy batched through BLAS / the same", reference / n, fast / n, ratio, "(reported)")
 
 

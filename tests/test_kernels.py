@@ -24,6 +24,11 @@ def compiled_propagate(p, nxt, row, K, x, y):
     vectors.propagate(p, nxt, row, K, x, y)
 
 
+@numba.njit
+def compiled_propagate_rows(p, nxt, row, K, x, at, n, y):
+    vectors.propagate_rows(p, nxt, row, K, x, at, n, y)
+
+
 @pytest.mark.parametrize("K", [1, 2, 3, 4, 7, 8, 9, 12, 16, 20, 23, 100])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_vector_loops_have_the_bits_of_their_plain_twins(K, sparse):
@@ -36,6 +41,11 @@ def test_vector_loops_have_the_bits_of_their_plain_twins(K, sparse):
         compiled_propagate(p, nxt, row, K, 0.3, fast)
         vectors.propagate_plain(p, nxt, row, K, 0.3, plain)
         assert (fast == plain).all()
+    masses = rng.normal(size=5)
+    fast, plain = v.copy(), v.copy()
+    compiled_propagate_rows(p, nxt, 0, K, masses, 1, 3, fast)
+    vectors.propagate_rows_plain(p, nxt, 0, K, masses, 1, 3, plain)
+    assert (fast == plain).all()
 
 
 def run(code, **environment):

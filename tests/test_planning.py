@@ -317,6 +317,67 @@ def test_bad_policies_are_refused(policy, message):
         fd.evaluate(cmdp, policy)
 
 
+def test_a_saddle_point_between_two_constraints_is_found_from_the_box_itself():
+    # A Newton step clipped to the box afterwards goes round in circles here.
+    cmdp = fd.CMDP(np.ones((1, 1, 3, 1)), [[[0.5, 0.5, 0.25]]], [[[[1, 0.25, 0.25]]], [[[1, 0, 0.5]]]], [0.75, 0.75], 0)
+    point = fd.saddle_point(cmdp, 0.02)
+    assert point.residual <= 1e-10
+    np.testing.assert_allclose(point.multipliers, [0.0, 0.0219], atol=1e-4)
+
+
+def test_a_saddle_point_out_of_reach_of_rounding_is_an_error():
+    with pytest.raises(fd.ConvergenceError, match="tau"):
+        fd.saddle_point(fd.make_cmdp("paper-v1"), 1e-300)
+
+
+@pytest.mark.parametrize("seed", [30, 34, 47, 50])
+def test_both_methods_find_the_best_of_the_safest_policies_where_there_is_no_slack(seed):
+    cmdp = fd.make_cmdp("conflict-v1", seed=seed)
+    highest = fd.baselines(cmdp).safest[0][1].utilities
+    tight = fd.CMDP(cmdp.transitions, cmdp.rewards, cmdp.utilities, highest, cmdp.initial)
+    mine, textbook = fd.solve(tight), fd.solve(tight, "lp")
+    assert mine.value == pytest.approx(textbook.value, abs=1e-6)
+    assert mine.slack[0] >= -1e-12
+    assert abs(mine.duality_gap) <= 1e-8
+
+
+def test_more_actions_than_fit_into_sixteen_bits_are_told_apart():
+    rewards, utilities = np.zeros((1, 1, 40_000)), np.zeros((1, 1, 1, 40_000))
+    rewards[..., -1], utilities[..., 0] = 1.0, 1.0
+    cmdp = fd.CMDP(np.ones((1, 1, 40_000, 1)), rewards, utilities, [0.5], 0)
+    assert fd.baselines(cmdp).best[1].value == 1.0
+    assert fd.solve(cmdp).value == pytest.approx(0.5, abs=1e-12)
+
+
+def test_an_infeasible_set_is_the_smallest_one():
+    # Utility 0 alone cannot reach 0.6; that 1 stands in its way does not matter.
+    d = np.array([[0.5, 0.0], [0.0, 1.0]]).reshape(2, 1, 1, 2)
+    cmdp = fd.CMDP(np.ones((1, 1, 2, 1)), np.zeros((1, 1, 2)), d, [0.6, 0.5], 0)
+    for method in ("decomposition", "lp"):
+        with pytest.raises(fd.InfeasibleError) as e:
+            fd.solve(cmdp, method)
+        assert e.value.constraints == (0,)
+        assert e.value.shortfall == pytest.approx(0.1, abs=1e-9)
+
+
+def test_feasibility_is_judged_at_the_scale_of_the_utilities():
+    cmdp = fd.CMDP(np.ones((1, 1, 1, 1)), [[[1.0]]], [[[[1e-9]]]], [2e-9], 0)
+    for method in ("decomposition", "lp"):
+        with pytest.raises(fd.InfeasibleError):
+            fd.solve(cmdp, method)
+
+
+@pytest.mark.parametrize("function", [fd.solve, fd.slater_gap, fd.baselines, lambda c: fd.safe_policy(c, 0.0)])
+def test_what_is_not_a_cmdp_is_refused(function):
+    with pytest.raises(fd.ValidationError, match="cmdp is a str; it must be a CMDP"):
+        function("paper-v1")
+
+
+def test_a_safe_policy_that_does_not_exist_is_refused_in_terms_of_the_slack():
+    with pytest.raises(fd.InfeasibleError, match="with a slack of 100 added"):
+        fd.safe_policy(fd.make_cmdp("media-v1"), 100)
+
+
 def test_an_unknown_method_is_refused():
     with pytest.raises(fd.ValidationError, match="decomposition"):
         fd.solve(fd.make_cmdp("media-v1"), "simplex")

@@ -29,7 +29,7 @@ class ValidationError(FlexDOMEError, ValueError):
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ValidationError:
     """Return the error for a name that is in no registry, offering the nearest ones."""
     names = sorted(known)
-    near = get_close_matches(name, names, n=3, cutoff=0.4)
+    near = get_close_matches(name, names, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
     return ValidationError(f"unknown {kind} {name!r}; {hint}")
 

@@ -1,7 +1,8 @@
 """The command line: the only room that prints.
 
-Errors are one line and an exit code that scripts can use: 0 done, 2 wrong arguments or input, 3 no policy is
-safe, 130 interrupted. ``--debug`` anywhere on the line shows the traceback instead.
+Errors are one line and an exit code that scripts can use: 0 done, 1 the output cannot be written, 2 wrong arguments
+or input, 3 no policy is safe, 4 a solver did not converge, 130 interrupted. ``--debug`` anywhere on the line shows
+the traceback instead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import tyro
 
     from flexdome.cli.commands import COMMANDS
-    from flexdome.errors import FlexDOMEError, InfeasibleError
+    from flexdome.errors import ConvergenceError, FlexDOMEError, InfeasibleError
 
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
@@ -35,9 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe went away: not an error
         sys.stderr.close()
         return 0
+    except OSError as error:  # a full disk, a closed device
+        if debug:
+            raise
+        print(f"flexdome: {error}", file=sys.stderr)
+        return 1
     except FlexDOMEError as error:
         if debug:
             raise
         print(f"flexdome: {error}", file=sys.stderr)
-        return 3 if isinstance(error, InfeasibleError) else 2
+        return 3 if isinstance(error, InfeasibleError) else 4 if isinstance(error, ConvergenceError) else 2
     return 0

@@ -52,6 +52,8 @@ def solve(
 
     path = Path(environment)
     known = environment in fd.ENVIRONMENTS or not (path.suffix or path.exists())
+    if seed and not known:
+        raise fd.ValidationError(f"seed is {seed}; a model read from a file has none")
     cmdp = fd.make_cmdp(environment, seed=seed) if known else fd.load_cmdp(path)
     truth_table(f"The exact truth of {cmdp!r}", {f"seed {seed}" if known else path.name: cmdp}, method)
 

@@ -65,6 +65,8 @@ def make_cmdp(id: str, seed: int = 0, **options: Any) -> CMDP:
     >>> fd.make_cmdp("garnet-v1", seed=3, states=100, actions=4, horizon=10, successors=5).states
     100
     """
+    if not isinstance(id, str):
+        raise ValidationError(f"environment is {id!r}; it must be a name such as 'paper-v1'")
     if id not in ENVIRONMENTS:
         raise unknown_name("environment", id, ENVIRONMENTS)
     seed = as_int("seed", seed, 0)

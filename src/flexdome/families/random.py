@@ -36,6 +36,9 @@ __all__ = [
 Sizes = tuple[int, int, int]
 
 
+LARGEST = 2**28  # successors of one garnet
+
+
 def generator(family: str, seed: int) -> np.random.Generator:
     """The instance's random numbers: a stream of its own for every family and seed."""
     return np.random.default_rng([zlib.crc32(family.encode()), seed])
@@ -271,8 +274,10 @@ def garnet(
     K, m = as_int("successors", successors, 1, S), as_int("constraints", constraints, 1)
     if not isinstance(stationary, (bool, np.bool_)):
         raise ValidationError(f"stationary is {stationary!r}; it must be True or False")
-    rng = generator("garnet", seed)
     steps = 1 if stationary else H
+    if steps * S * A * K > LARGEST:
+        raise ValidationError(f"states is {S}; {steps} x {S} x {A} x {K} successors are more than {LARGEST:,}")
+    rng = generator("garnet", seed)
     nxt = _distinct(rng, S, (steps, S, A, K))
     p = rng.dirichlet(np.ones(K), size=(steps, S, A))
     f = rng.random((1 + m, steps, S, A))

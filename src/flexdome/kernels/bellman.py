@@ -19,6 +19,7 @@ __all__ = [
     "greedy_backward",
     "occupancy_deterministic",
     "occupancy_forward",
+    "rows_are_distributions",
     "soft_backward",
     "soft_curvature",
 ]
@@ -157,6 +158,20 @@ def evaluate_policies(p, nxt, mu, f, policies, values, q):
                 for row in range(SA):
                     if x[row] != 0.0:
                         propagate(p_flat, nxt_flat, first + row, K, x[row], q_next)
+
+
+@kernel
+def rows_are_distributions(rows, tolerance):
+    """Whether every row of ``rows`` (n, A) is non-negative and sums to one (NaN is neither)."""
+    for k in range(rows.shape[0]):
+        total = 0.0
+        for a in range(rows.shape[1]):
+            if not rows[k, a] >= 0.0:
+                return False
+            total += rows[k, a]
+        if not abs(total - 1.0) <= tolerance:
+            return False
+    return True
 
 
 @kernel

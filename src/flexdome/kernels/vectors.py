@@ -1,13 +1,14 @@
-"""The two inner loops of every pass over a model, written out with machine vectors in this one place.
+"""The inner loops of every pass over a model, written out with machine vectors in this one place.
 
-``expectation`` is sum_s' p(s' | row) v(s') and ``propagate`` sends a mass along a row: y += x p(. | row), for
-dense rows and for successor lists. Without fastmath a compiler must add in the order written, so a plain sum
-of products runs at the latency of one addition. Eight lanes, added pairwise at the end, are an order of
-summation of our own: the same bits on every machine whatever its vector width, and three times the speed.
+``expectation`` is sum_s' p(s' | row) v(s'); ``propagate`` sends a mass along a row, y += x p(. | row), and
+``propagate_rows`` the masses of neighbouring rows; for dense rows and for successor lists. Without fastmath a compiler
+must add in the order written, so a plain sum of products runs at the latency of one addition. Eight lanes, added
+pairwise at the end, are an order of summation of our own: the same bits on every machine whatever its vector width,
+and three times the speed.
 
-Rows are addressed by their number in a flat array, and both are intrinsics rather than functions: slicing a
-row out, or passing arrays to a function, counts references atomically and costs as much as twenty products.
-The ``_plain`` functions are the readable twins, bit for bit, and what runs when compilation is off.
+Rows are addressed by their number in a flat array, and all are intrinsics rather than functions: slicing a row out, or
+passing arrays to a function, counts references atomically and costs as much as twenty products. The ``_plain``
+functions are the readable twins, bit for bit, and what runs when compilation is off.
 """
 
 import numpy as np
@@ -78,7 +79,7 @@ def _at(builder, address, k, width):
 
 
 def _rows(context, builder, signature, arguments):
-    """What both intrinsics start from: the row's numbers, its successors, whether it is dense, its length."""
+    """What the intrinsics start from: the row's numbers, its successors, whether it is dense, its length."""
     p, nxt = (_array(context, builder, signature, arguments, i) for i in (0, 1))
     row, K = arguments[2], arguments[3]
     at = builder.mul(row, K)

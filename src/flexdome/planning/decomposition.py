@@ -31,11 +31,12 @@ from flexdome.planning.master import Master
 
 __all__ = ["Mixture", "best_mixture", "greedy", "largest_slack", "scale_of"]
 
-Actions = npt.NDArray[np.int16]
+Actions = npt.NDArray[np.int32]
 TOLERANCE = 1e-10  # of the certificate, relative to the scale of the values
 FEASIBILITY = 1e-9  # a shortfall below this, relative to the same scale, is rounding
 MAX_ROUNDS = 200
 INNER_COLUMNS = 40  # cheap columns between two full passes
+TIE = 1e-13  # relative: actions this close to the best are equally good
 KEPT_ACTIONS = 2.0  # near-optimal actions kept per state, on average
 _ALL: npt.NDArray[np.bool_] = np.zeros((0, 0, 0), dtype=np.bool_)
 _UNWANTED: Float = np.zeros((0, 0, 0))
@@ -92,13 +93,14 @@ class _Oracle:
     def price(self, w: Float, cheap: bool) -> tuple[Float, bool]:
         """Maximise ``w . (V_r, V_d)``; the values of the policy that does, and whether it is a new column."""
         model = self.model
-        actions = np.empty(model.f.shape[1:3], dtype=np.int16)
+        actions = np.empty(model.f.shape[1:3], dtype=np.int32)
         allowed, advantage = (self._allowed, _UNWANTED) if cheap else (_ALL, self._advantage)
         bellman.greedy_backward(model.p, model.nxt, model.f, w, allowed, actions, advantage, self._work)
         values = np.empty(model.f.shape[0])
         bellman.evaluate_deterministic(model.p, model.nxt, model.mu, model.f, actions, values, self._work)
         self.full_passes += not cheap
         self.cheap_passes += cheap
+        self.last_actions = actions
         fresh = values.tobytes() not in self._seen
         if fresh:
             self._seen.add(values.tobytes())
@@ -106,8 +108,12 @@ class _Oracle:
             self.policies.append(actions)
         return values, fresh
 
+    def allow(self, distance: float) -> None:
+        """Allow in cheap passes, from now on, the actions within ``distance`` of the best of the last full pass."""
+        self._allowed = self._advantage >= -distance
+
     def narrow(self) -> None:
-        """Allow, from now on, the near-optimal actions of the last full pass and those of the last columns."""
+        """Allow in cheap passes the near-optimal actions of the last full pass and those of the last columns."""
         H, S, A = self._advantage.shape
         keep = min(int(KEPT_ACTIONS * H * S), H * S * A - 1)
         least = np.partition(self._advantage.ravel(), H * S * A - 1 - keep)[H * S * A - 1 - keep]
@@ -134,7 +140,7 @@ def _generate(oracle: _Oracle, master: Master, tol: float) -> tuple[float, float
             bound, best = dual, lam
         value, lam = master.solve(oracle.values)
         # A policy that the program already has ends the search too: what gap is left is the program's rounding.
-        if bound - value <= tol or (not fresh and bound - value <= 1e3 * tol):
+        if bound - value <= tol or (not fresh and bound - value <= 1e2 * tol):
             return value, bound, best
         oracle.narrow()
         centre, lowest = best, bound
@@ -167,9 +173,9 @@ def _collect(oracle: _Oracle, master: Master, value: float, bound: float, lam: F
     )
 
 
-def scale_of(model: Model) -> float:
-    """An upper bound on the size of any value: what tolerances are relative to."""
-    return max(1.0, float(model.f.shape[1] * np.abs(model.f).max()))
+def scale_of(f: Float) -> float:
+    """An upper bound on the size of any value of ``f`` (j, H, S, A): what tolerances are relative to."""
+    return float(f.shape[1] * np.abs(f).max()) or 1.0
 
 
 def greedy(model: Model, w: Float) -> tuple[Actions, Float]:
@@ -187,7 +193,7 @@ def _slack(oracle: _Oracle, alpha: Float) -> Mixture:
         passes = (oracle.full_passes, oracle.cheap_passes)
         return Mixture(slack, slack, np.ones(1), values, np.ones(1), [oracle.policies[-1]], passes)
     master = Master("slack", alpha)
-    return _collect(oracle, master, *_generate(oracle, master, TOLERANCE * scale_of(oracle.model)))
+    return _collect(oracle, master, *_generate(oracle, master, TOLERANCE * scale_of(oracle.model.f[1:])))
 
 
 def largest_slack(model: Model, alpha: Float) -> Mixture:
@@ -206,22 +212,55 @@ def best_mixture(model: Model, alpha: Float) -> tuple[Mixture | None, Mixture]:
     oracle = _Oracle(model)
     reward_first, _ = oracle.price(np.append(1.0, np.zeros(alpha.size)), cheap=False)
     slack = _slack(oracle, alpha)
-    scale = scale_of(model)
-    if slack.value < -FEASIBILITY * scale:
+    rounding = FEASIBILITY * scale_of(model.f[1:])
+    if slack.value < -rounding:
         return None, slack
     if (reward_first[1:] >= alpha).all():
         value = float(reward_first[0])
         free = np.zeros(alpha.size)
         return Mixture(value, value, free, reward_first, np.ones(1), oracle.policies[:1], slack.passes), slack
-    # Slater's condition bounds the multipliers, sum lam* <= (max V_r - V_r^slater) / slack, so that a larger
-    # penalty is exact. Without slack no bound is known: the penalty grows until no shortfall is left.
-    strict = slack.value > FEASIBILITY * scale
-    span = float(reward_first[0] - slack.values[0])
-    penalty = 1.0 + 2.0 * span / slack.value if strict else 10.0 * scale
+    if slack.value > rounding:
+        # Slater's condition bounds the multipliers, sum lam* <= (max V_r - V_r^slater) / slack: a larger penalty
+        # for shortfall is exact.
+        penalty = 1.0 + 2.0 * float(reward_first[0] - slack.values[0]) / slack.value
+        master = Master("optimum", alpha, penalty)
+        return _collect(oracle, master, *_generate(oracle, master, TOLERANCE * scale_of(model.f))), slack
+    if alpha.size == 1:
+        return _best_of_the_safest(oracle, alpha), slack
+    return _without_slack(oracle, alpha, rounding), slack
+
+
+def _best_of_the_safest(oracle: _Oracle, alpha: Float) -> Mixture:
+    """One constraint, no slack: maximise the reward over the actions that are optimal for the utility."""
+    model = oracle.model
+    oracle.price(np.array([0.0, 1.0]), cheap=False)
+    oracle.allow(TIE * scale_of(model.f[1:]))
+    values, _ = oracle.price(np.array([1.0, 0.0]), cheap=True)
+    actions = oracle.last_actions
+    lam, tol = np.ones(1), TOLERANCE * scale_of(model.f)
+    while True:  # any multiplier that is large enough certifies it
+        best, _ = oracle.price(np.append(1.0, lam), cheap=False)
+        bound = float(best[0] + lam[0] * (best[1] - alpha[0]))
+        if bound - values[0] <= tol or lam[0] > 1e9:
+            break
+        lam = 10.0 * lam
+    passes = (oracle.full_passes, oracle.cheap_passes)
+    return Mixture(float(values[0]), bound, lam, values, np.ones(1), [actions], passes)
+
+
+def _without_slack(oracle: _Oracle, alpha: Float, rounding: float) -> Mixture:
+    """Several constraints, no slack: no bound on the multipliers is known, so the penalty grows as needed."""
+    scale = scale_of(oracle.model.f)
+    penalty = 10.0
     master = Master("optimum", alpha, penalty)
     while True:
         found = _generate(oracle, master, TOLERANCE * scale)
-        if master.shortfall() <= FEASIBILITY * scale or penalty > 1e8 * scale:
-            return _collect(oracle, master, *found), slack
+        if master.shortfall() <= rounding:
+            return _collect(oracle, master, *found)
         penalty *= 30.0
+        if penalty > 1e9:
+            raise ConvergenceError(
+                "no policy meets every threshold with room to spare, and the multipliers grow without bound: "
+                f"a shortfall of {master.shortfall():.3g} is left; lower a threshold slightly"
+            )
         master.raise_penalty(penalty)

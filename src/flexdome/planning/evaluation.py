@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp.model import CMDP, Model
-from flexdome.cmdp.validation import Float, as_array, check_rows
+from flexdome.cmdp.validation import ROW_TOLERANCE, Float, as_array, check_rows
 from flexdome.errors import ValidationError
 from flexdome.kernels import bellman
 from flexdome.planning.decomposition import Actions, greedy
@@ -21,6 +21,7 @@ from flexdome.planning.decomposition import Actions, greedy
 __all__ = [
     "Baselines",
     "Evaluation",
+    "as_cmdp",
     "as_policy",
     "baselines",
     "deterministic_policy",
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """Exact values of one policy, or of n policies at once.
 
@@ -47,7 +48,7 @@ class Evaluation:
     utilities: Float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Baselines:
     """What the extremes do: each is a pair of a policy (H, S, A) and its evaluation.
 
@@ -61,10 +62,26 @@ class Baselines:
     safest: tuple[tuple[Float, Evaluation], ...]
 
 
+def as_cmdp(cmdp: CMDP) -> CMDP:
+    """``cmdp`` itself, or an error where it is something else."""
+    if not isinstance(cmdp, CMDP):
+        raise ValidationError(f"cmdp is a {type(cmdp).__name__}; it must be a CMDP")
+    return cmdp
+
+
 def as_policy(cmdp: CMDP, policy: npt.ArrayLike, name: str = "policy") -> Float:
-    """``policy`` as float64 (H, S, A), or (n, H, S, A), with rows that sum to one."""
+    """``policy`` as float64 (H, S, A), or (n, H, S, A), with rows that sum to one; copied only if it must be."""
+    shape = (as_cmdp(cmdp).horizon, cmdp.states, cmdp.actions)
+    if (
+        isinstance(policy, np.ndarray)
+        and policy.dtype == np.float64
+        and policy.flags.c_contiguous
+        and policy.ndim in (3, 4)
+        and policy.shape[-3:] == shape
+        and bellman.rows_are_distributions(policy.reshape(-1, shape[2]), ROW_TOLERANCE)
+    ):
+        return policy
     pi, single = as_array(name, policy)
-    shape = (cmdp.horizon, cmdp.states, cmdp.actions)
     if pi.ndim not in (3, 4) or pi.shape[-3:] != shape:
         raise ValidationError(f"{name} has shape {pi.shape}; it must be {shape}, or n of these")
     return check_rows(name, pi, single)
@@ -139,7 +156,7 @@ def mix(cmdp: CMDP, policies: Sequence[npt.ArrayLike] | Float, weights: npt.Arra
     >>> fd.evaluate(cmdp, half).value == 0.5 * (b.best[1].value + b.worst[1].value)
     True
     """
-    pis = as_policy(cmdp, np.asarray(policies), "policies")
+    pis = as_policy(cmdp, policies, "policies")
     if pis.ndim != 4 or pis.shape[0] == 0:
         raise ValidationError(f"policies has shape {pis.shape}; mix takes at least one policy (n, H, S, A)")
     w, single = as_array("weights", weights)
@@ -152,7 +169,7 @@ def mix(cmdp: CMDP, policies: Sequence[npt.ArrayLike] | Float, weights: npt.Arra
 
 def baselines(cmdp: CMDP) -> Baselines:
     """The best, worst and uniform policies for the reward, and the safest for each constraint."""
-    m = cmdp.constraints
+    m = as_cmdp(cmdp).constraints
 
     def extreme(index: int, sign: float) -> tuple[Float, Evaluation]:
         actions, values = greedy(cmdp.model, sign * np.eye(1 + m)[index])

@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {
     "primal_feasibility_tolerance": 1e-10,
     "dual_feasibility_tolerance": 1e-10,
 }
-# Where no policy has any slack, the simplex method sometimes gives up at these tolerances.
+# Where no policy has any slack, HiGHS sometimes gives up, or takes the program for infeasible.
 RETRIES: tuple[dict[str, Any], ...] = (
     {"presolve": "off"},
     {"presolve": "off", "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
@@ -39,11 +39,10 @@ RETRIES: tuple[dict[str, Any], ...] = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OccupancyProgram:
-    """The optimum of the program: its value, occupancy (H, S, A), multipliers (m,), feasibility."""
+    """The optimum of the program: its value, occupancy (H, S, A) and multipliers (m,)."""
 
-    feasible: bool
     value: float
     occupancy: Float
     multipliers: Float
@@ -70,7 +69,10 @@ def flow_matrix(model: Model) -> csr_array:
 
 
 def occupancy_program(model: Model, alpha: Float, slack: bool = False) -> OccupancyProgram:
-    """Solve the occupancy-measure program (``slack``: the one whose value is the Slater gap)."""
+    """Solve the occupancy-measure program (``slack``: the one whose value is the Slater gap).
+
+    Callers make sure that it is feasible: HiGHS's word on that is not taken.
+    """
     n_f, H, S, A = model.f.shape
     n, m = H * S * A, n_f - 1
     matrix = vstack([flow_matrix(model), model.f[1:].reshape(m, n)], format="csc")
@@ -101,8 +103,6 @@ def occupancy_program(model: Model, alpha: Float, slack: bool = False) -> Occupa
         solver.passModel(program)
         solver.run()
         status = solver.getModelStatus()
-        if status == highspy.HighsModelStatus.kInfeasible:
-            return OccupancyProgram(False, -np.inf, np.zeros((H, S, A)), np.zeros(m))
         if status == highspy.HighsModelStatus.kOptimal:
             break
     else:
@@ -110,4 +110,4 @@ def occupancy_program(model: Model, alpha: Float, slack: bool = False) -> Occupa
     answer = solver.getSolution()
     x = np.maximum(np.array(answer.col_value)[:n], 0.0).reshape(H, S, A)
     multipliers = np.maximum(-np.array(answer.row_dual)[H * S :], 0.0)
-    return OccupancyProgram(True, solver.getInfo().objective_function_value, x, multipliers)
+    return OccupancyProgram(solver.getInfo().objective_function_value, x, multipliers)

@@ -15,7 +15,7 @@ from flexdome.cmdp.model import CMDP, Model
 from flexdome.cmdp.validation import Float, as_float, frozen
 from flexdome.errors import InfeasibleError, ValidationError
 from flexdome.planning.decomposition import FEASIBILITY, best_mixture, greedy, largest_slack, scale_of
-from flexdome.planning.evaluation import deterministic_policy, evaluate_batch, markov_policy
+from flexdome.planning.evaluation import as_cmdp, deterministic_policy, evaluate_batch, markov_policy
 from flexdome.planning.lp import occupancy_program
 
 __all__ = ["SafePolicy", "Solution", "safe_policy", "slater_gap", "solve", "solve_model"]
@@ -23,7 +23,7 @@ __all__ = ["SafePolicy", "Solution", "safe_policy", "slater_gap", "solve", "solv
 Method = Literal["decomposition", "lp"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The constrained optimum.
 
@@ -31,7 +31,7 @@ class Solution:
     ----------
     value : V_r of the optimal policy
     utilities : (m,) its V_d
-    policy : (H, S, A) Markov, randomised in at most m places unless optima tie
+    policy : (H, S, A) Markov; where it never comes, by decomposition deterministic, by LP uniform
     multipliers : (m,) optimal Lagrange multipliers
     slack : (m,) utilities - alpha
     duality_gap : upper bound minus value: the certificate of optimality
@@ -49,7 +49,7 @@ class Solution:
     method: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SafePolicy:
     """A policy (H, S, A) known to be safe, and its utilities (m,)."""
 
@@ -59,6 +59,10 @@ class SafePolicy:
 
 def solve(cmdp: CMDP, method: Method = "decomposition") -> Solution:
     """Solve ``max V_r`` subject to ``V_d >= alpha`` exactly.
+
+    Where no policy meets the thresholds with room to spare (a Slater gap of zero) and m > 1 the problem is ill-posed:
+    multipliers may be huge, and the value is then only as exact as thresholds met to 1e-9 allow. ``slack`` and
+    ``duality_gap`` say how exact.
 
     Raises
     ------
@@ -72,7 +76,8 @@ def solve(cmdp: CMDP, method: Method = "decomposition") -> Solution:
     >>> round(10 - best.value, 4), round(best.slater_gap, 6)
     (6.7467, 5.0)
     """
-    if method not in ("decomposition", "lp"):
+    as_cmdp(cmdp)
+    if not isinstance(method, str) or method not in ("decomposition", "lp"):
         raise ValidationError(f"method is {method!r}; it must be 'decomposition' or 'lp'")
     key = "solve", method
     if key not in cmdp._memo:
@@ -83,55 +88,67 @@ def solve(cmdp: CMDP, method: Method = "decomposition") -> Solution:
 
 def solve_model(model: Model, alpha: Float, method: Method = "decomposition") -> Solution:
     """:func:`solve` on arrays: f may be any real numbers and rows of p may sum to less than one."""
-    if method == "decomposition":
-        best, slack = best_mixture(model, alpha)
-        if best is None:
-            raise _infeasible(alpha, slack.value, slack.multipliers)
-        heaviest = best.policies[int(np.argmax(best.weights))]
-        policy = markov_policy(best.occupancy(model), deterministic_policy(heaviest, model.f.shape[3]))
-        gap, slater, multipliers = best.bound - best.value, slack.value, best.multipliers
-    else:
-        relaxed = occupancy_program(model, alpha, slack=True)
-        if relaxed.value < -FEASIBILITY * scale_of(model):
-            raise _infeasible(alpha, relaxed.value, relaxed.multipliers)
-        program = occupancy_program(model, np.minimum(alpha, alpha + relaxed.value))
-        policy = markov_policy(program.occupancy)
-        slater, multipliers = relaxed.value, program.multipliers
-        gap = np.nan  # filled below: D(lam) from the model itself, not from the solver's word
+    policy, multipliers, slater = (_by_decomposition if method == "decomposition" else _by_program)(model, alpha)
     values = evaluate_batch(model, policy[None])[0]
-    if method == "lp":
-        gap = _dual(model, alpha, multipliers) - float(values[0])
     return Solution(
         value=float(values[0]),
         utilities=frozen(values[1:]),
         policy=frozen(policy),
         multipliers=frozen(multipliers),
         slack=frozen(values[1:] - alpha),
-        duality_gap=float(gap),
-        slater_gap=float(slater),
+        duality_gap=_dual(model, alpha, multipliers) - float(values[0]),
+        slater_gap=slater,
         method=method,
     )
 
 
+def _by_decomposition(model: Model, alpha: Float) -> tuple[Float, Float, float]:
+    best, slack = best_mixture(model, alpha)
+    if best is None:
+        raise _infeasible(model, alpha, slack.value, slack.multipliers)
+    heaviest = best.policies[int(np.argmax(best.weights))]
+    policy = markov_policy(best.occupancy(model), deterministic_policy(heaviest, model.f.shape[3]))
+    return policy, best.multipliers, slack.value
+
+
+def _by_program(model: Model, alpha: Float) -> tuple[Float, Float, float]:
+    relaxed = occupancy_program(model, alpha, slack=True)
+    safest = evaluate_batch(model, markov_policy(relaxed.occupancy)[None])[0]  # not the solver's word
+    slack = float((safest[1:] - alpha).min())
+    if slack < -FEASIBILITY * scale_of(model.f[1:]):
+        raise _infeasible(model, alpha, slack, relaxed.multipliers)
+    program = occupancy_program(model, np.minimum(alpha, alpha + slack))
+    return markov_policy(program.occupancy), program.multipliers, slack
+
+
 def _dual(model: Model, alpha: Float, lam: Float) -> float:
+    """D(lam), an upper bound on the constrained optimum for every lam >= 0."""
     _, values = greedy(model, np.append(1.0, lam))
     return float(values[0] + lam @ (values[1:] - alpha))
 
 
-def _infeasible(alpha: Float, slack: float, weights: Float) -> InfeasibleError:
-    blocking = tuple(int(i) for i in np.flatnonzero(weights > 1e-9))
-    listed = ", ".join(f"thresholds[{i}] = {alpha[i]:.6g}" for i in blocking)
+def _infeasible(model: Model, alpha: Float, slack: float, weights: Float) -> InfeasibleError:
+    """The error that names a smallest set of thresholds that cannot be met together."""
+    blocking = [int(i) for i in np.flatnonzero(weights > 1e-9)]
+    rounding = FEASIBILITY * scale_of(model.f[1:])
+    for i in list(blocking):
+        rest = [k for k in blocking if k != i]
+        if rest:
+            without = largest_slack(model._replace(f=model.f[[0, *(1 + k for k in rest)]]), alpha[rest]).value
+            if without < -rounding:
+                blocking, slack = rest, without
+    listed = ", ".join(f"thresholds[{i}] = {alpha[i]:.10g}" for i in blocking)
     together, missed = ("", "it") if len(blocking) == 1 else (" together", "one of them")
     return InfeasibleError(
         f"{listed} cannot be met{together}: every policy misses {missed} by at least {-slack:.6g}",
-        blocking,
+        tuple(blocking),
         -slack,
     )
 
 
 def slater_gap(cmdp: CMDP) -> float:
     """``max_pi min_i V_{d_i}^pi - alpha_i``; negative where no policy is safe."""
-    if ("solve", "decomposition") in cmdp._memo:
+    if ("solve", "decomposition") in as_cmdp(cmdp)._memo:
         return solve(cmdp).slater_gap
     if "slater" not in cmdp._memo:
         cmdp._memo["slater"] = largest_slack(cmdp.model, cmdp.alpha).value
@@ -145,5 +162,9 @@ def safe_policy(cmdp: CMDP, slack: float) -> SafePolicy:
     when ``slack`` exceeds the Slater gap.
     """
     slack = as_float("slack", slack, low=0.0)
-    solution = solve_model(cmdp.model, cmdp.alpha + slack)
+    try:
+        solution = solve_model(as_cmdp(cmdp).model, cmdp.alpha + slack)
+    except InfeasibleError as error:
+        message = f"with a slack of {slack:g} added, {error}"
+        raise InfeasibleError(message, error.constraints, error.shortfall) from None
     return SafePolicy(solution.policy, solution.utilities)

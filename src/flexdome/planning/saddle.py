@@ -9,7 +9,7 @@ For fixed lam soft dynamic programming finds the maximising policy exactly, so w
 
 smooth, strongly convex, m numbers. Its gradient is V_d - eps - alpha + tau lam and its Hessian
 (1/tau) sum x A_i A_j + tau 1[i = j], with x the occupancy and A_i the advantage of utility i: a projected
-Newton method with back-tracking needs a handful of passes. Small tau is reached by halving from a large one.
+Newton method with back-tracking needs a handful of passes. Small tau is reached from a large one, a quarter at a time.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import lsq_linear
 from scipy.special import xlogy
 
 from flexdome.cmdp.model import CMDP, Model
 from flexdome.cmdp.validation import Float, as_array, as_float, frozen
 from flexdome.errors import ConvergenceError, ValidationError
 from flexdome.kernels import bellman
+from flexdome.planning.decomposition import FEASIBILITY
 from flexdome.planning.optimum import slater_gap
 
 __all__ = ["SaddlePoint", "saddle_point"]
 
 TOLERANCE = 1e-10
+LARGEST_RESIDUAL = 1e-8
 MAX_NEWTON = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SaddlePoint:
     """The unique regularised optimum.
 
@@ -80,12 +83,14 @@ class _Dual:
         bellman.occupancy_forward(p, nxt, mu, self.policy, self._x, self._v)
         return -float(xlogy(self._x, self.policy).sum())
 
-    def hessian(self, lam: Float) -> Float:
+    def hessian(self) -> Float:
+        """At the lam of the last call."""
+        m = self._gain.shape[0]
         p, nxt, _, mu = self.model
         bellman.occupancy_forward(p, nxt, mu, self.policy, self._x, self._v)
-        curvature = np.empty((lam.size, lam.size))
+        curvature = np.empty((m, m))
         bellman.soft_curvature(self._x, self._gain, self.tau, curvature)
-        return curvature + self.tau * np.eye(lam.size)
+        return curvature + self.tau * np.eye(m)
 
 
 def _residual(lam: Float, gradient: Float, bound: float) -> float:
@@ -93,25 +98,28 @@ def _residual(lam: Float, gradient: Float, bound: float) -> float:
 
 
 def _newton(dual: _Dual, lam: Float, bound: float, tol: float) -> tuple[Float, float]:
-    """Minimise D over the box from ``lam``; the minimiser and its residual."""
+    """Minimise D over the box from ``lam``; the minimiser and its residual.
+
+    The step minimises the quadratic model over the box itself: a Newton step clipped afterwards need not descend.
+    """
     value, gradient = dual(lam)
     for _ in range(MAX_NEWTON):
         residual = _residual(lam, gradient, bound)
-        if residual <= tol:
+        if residual <= tol or bound == 0.0:
             break
-        held = ((lam <= 0.0) & (gradient > 0.0)) | ((lam >= bound) & (gradient < 0.0))
-        free = ~held
-        step = np.zeros_like(lam)
-        step[free] = -np.linalg.solve(dual.hessian(lam)[np.ix_(free, free)], gradient[free])
+        root = np.linalg.cholesky(dual.hessian())
+        target = root.T @ lam - np.linalg.solve(root, gradient)
+        box = lsq_linear(root.T, target, bounds=(0.0, bound), method="bvls", tol=1e-15, max_iter=100)
+        step = np.clip(box.x, 0.0, bound) - lam
+        flat = 1e-13 * (1.0 + abs(value))  # near the minimum D is level to rounding: then the residual decides
         size = 1.0
         while True:
-            trial = np.clip(lam + size * step, 0.0, bound)
+            trial = lam + size * step
+            trial[trial < 1e-14 * bound] = 0.0  # rounding at the edge of the box
             trial_value, trial_gradient = dual(trial)
-            # Near the minimum D is flat to rounding: a smaller residual counts as progress too.
-            if (
-                trial_value <= value + 1e-4 * gradient @ (trial - lam)
-                or _residual(trial, trial_gradient, bound) <= 0.5 * residual
-            ):
+            if trial_value <= value + 1e-4 * size * (gradient @ step):
+                break
+            if trial_value <= value + flat and _residual(trial, trial_gradient, bound) < residual:
                 break
             size *= 0.5
             if size < 1e-12:
@@ -145,8 +153,8 @@ def saddle_point(cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound
         raise ValidationError(f"margin has shape {eps.shape}; it must be a number or ({cmdp.constraints},)")
     if dual_bound is None:
         gap = slater_gap(cmdp)
-        if gap <= 0.0:
-            raise ValidationError(f"the Slater gap is {gap:g}; without one dual_bound must be given")
+        if gap <= FEASIBILITY * cmdp.horizon:
+            raise ValidationError(f"the Slater gap is {gap:g}; without a positive one dual_bound must be given")
         dual_bound = 4.0 * cmdp.horizon / gap
     dual_bound = as_float("dual_bound", dual_bound, low=0.0)
     target = cmdp.alpha + eps
@@ -159,9 +167,11 @@ def saddle_point(cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound
         if final:
             break
         stage = max(tau, 0.25 * stage)
-    # Rounding in V_d is amplified by the curvature 1/tau: below tau = 1e-5 the last digits are out of reach.
-    if residual > max(TOLERANCE, 1e-13 * cmdp.horizon**2 * (1.0 + dual_bound) / tau):
-        raise ConvergenceError(f"the saddle point's first-order residual stayed at {residual:.3g}")
+    # Rounding in V_d is amplified by the curvature 1/tau: for very small tau the last digits are out of reach.
+    if residual > max(TOLERANCE, min(1e-13 * cmdp.horizon**2 * (1.0 + dual_bound) / tau, LARGEST_RESIDUAL)):
+        raise ConvergenceError(
+            f"the saddle point's first-order residual stayed at {residual:.3g}; tau = {tau:g} may be too small"
+        )
     value, _ = dual(lam)
     reward, utilities = float(dual.values[0]), dual.values[1:]
     return SaddlePoint(
