@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp.problem import Problem
-from flexdome.cmdp.validation import Float, as_array, as_int, check_range, shown
+from flexdome.cmdp.validation import LARGEST_SIZE, Float, as_array, as_float, as_int, as_raw, check_range
 from flexdome.errors import ValidationError
 
 __all__ = ["Episode"]
 
 Index = npt.NDArray[np.int64]
+LARGEST = 1e100  # a threshold sample beyond it counts as that much, so that no sum of samples overflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,23 +55,32 @@ class Episode:
 
         The steps that did not happen take action 0 in that state, earn ``reward`` and give every utility the value
         ``utility`` (1.0 where utilities are 1 - cost and an ended episode costs nothing). ``states`` holds the states
-        in which an action was taken; a threshold sample of an early episode counts for all its steps.
+        in which an action was taken (one more is ignored). Thresholds are one sample an episode, (m,), or one for each
+        step that happened, (m, n): their mean stands for the others, so that every episode weighs the same.
         """
-        n = len(np.atleast_1d(np.asarray(actions)))
+        a, s = as_raw("actions", actions), as_raw("states", states)
+        for name, array in (("actions", a), ("states", s)):
+            if array.ndim != 1:
+                raise ValidationError(f"{name} has shape {array.shape}; it must have one entry for each step")
+        n = len(a)
+        if n == 0:
+            raise ValidationError("actions is empty; an episode has at least one step")
+        if len(s) not in (n, n + 1):
+            raise ValidationError(f"states has length {len(s)}; it must be {n}, as actions has, or {n + 1}")
         missing = as_int("horizon", horizon, 1) - n
         if missing < 0:
             raise ValidationError(f"actions has length {n}; it must not exceed the horizon, {horizon}")
-        d = np.atleast_2d(np.asarray(utilities, dtype=np.float64))
-        samples = None
-        if thresholds is not None:
-            samples = np.asarray(thresholds, dtype=np.float64)
-            samples = samples if samples.ndim == 1 else samples.mean(axis=1)
+        r, d = as_array("rewards", rewards)[0], np.atleast_2d(as_array("utilities", utilities)[0])
+        for name, shape in (("rewards", r.shape), ("utilities", d.shape[1:])):
+            if shape != (n,):
+                raise ValidationError(f"{name} does not have one entry for each of the {n} actions")
+        end = as_int("absorbing", absorbing, 0, LARGEST_SIZE)
         return cls(
-            np.append(np.asarray(states)[:n], np.full(missing + 1, absorbing)),
-            np.append(np.asarray(actions), np.zeros(missing, dtype=np.int64)),
-            np.append(np.asarray(rewards, dtype=np.float64), np.full(missing, reward)),
-            np.concatenate([d, np.full((d.shape[0], missing), utility)], axis=1),
-            samples,
+            np.append(s[:n], np.full(missing + 1, end)),
+            np.append(a, np.zeros(missing, dtype=np.int64)),
+            np.append(r, np.full(missing, as_float("reward", reward, 0.0, 1.0))),
+            np.append(d, np.full((d.shape[0], missing), as_float("utility", utility, 0.0, 1.0)), axis=1),
+            None if thresholds is None else _filled("thresholds", thresholds, n, missing),
         )
 
     def checked(self, problem: Problem) -> tuple[Index, Index, Float, Float, Float]:
@@ -100,11 +110,21 @@ class Episode:
             samples = np.repeat(samples[:, None], H, axis=1)
         if samples.shape != (m, H):
             raise ValidationError(f"thresholds has shape {samples.shape}; it must be ({m}, {H}) or ({m},)")
-        return states, actions, rewards, utilities, samples
+        return states, actions, rewards, utilities, np.clip(samples, -LARGEST, LARGEST)
+
+
+def _filled(name: str, given: npt.ArrayLike, n: int, missing: int) -> Float:
+    """Samples (m,), or (m, n) with the steps that did not happen filled by the mean of those that did."""
+    samples, _ = as_array(name, given)
+    if samples.ndim == 2 and samples.shape[1] == n:
+        return np.append(samples, np.repeat(samples.mean(axis=1, keepdims=True), missing, axis=1), axis=1)
+    if samples.ndim != 1:
+        raise ValidationError(f"{name} has shape {samples.shape}; it must be (m,) or (m, {n})")
+    return samples
 
 
 def _indices(name: str, given: Any, size: int, lengths: tuple[int, ...]) -> Index:
-    array = np.asarray(given)
+    array = as_raw(name, given)
     if array.ndim != 1 or array.shape[0] not in lengths:
         wanted = " or ".join(f"({n},)" for n in lengths)
         raise ValidationError(f"{name} has shape {array.shape}; it must be {wanted}")
@@ -113,6 +133,6 @@ def _indices(name: str, given: Any, size: int, lengths: tuple[int, ...]) -> Inde
     bad = (array < 0) | (array >= size)
     if bad.any():
         where = int(np.argmax(bad))
-        raise ValidationError(f"{name}[{where}] is {shown(array[where])}; it must lie in 0 to {size - 1}")
+        raise ValidationError(f"{name}[{where}] is {int(array[where])}; it must lie in 0 to {size - 1}")
     out = array.astype(np.int64)
     return np.append(out, 0) if len(lengths) == 2 and array.shape[0] == lengths[1] else out

@@ -57,7 +57,7 @@ def exact_values(cell_of, pi, C, p, nxt, f, mu, values, q, x):
         q_next[:] = 0.0
         for s in range(S):
             mass = q[h % 2, s]
-            c = cell_of[h, s]
+            c = np.int64(cell_of[h, s]) - 1
             if c >= 0:
                 for a in range(A):
                     x[s * A + a] = mass * pi[(h * A + a) * C + c]
@@ -99,7 +99,7 @@ def roll_out(cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, states, ac
     s = np.int64(starts[draw(start_p, 0, 1, start_p.size, u_start[t, 0])])
     states[0] = s
     for h in range(H):
-        c = cell_of[h, s]
+        c = np.int64(cell_of[h, s]) - 1
         if c >= 0:
             a = draw(pi, h * A * C + c, C, A, u_action[t, h])
         else:
@@ -125,7 +125,7 @@ class Buffers(NamedTuple):
 
 
 @kernel
-def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begin, exact, out, buffers):
+def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begin, exact, out, buffers, played):
     """Play and learn episodes ``begin`` to ``len(eta)``; the number done so far comes back.
 
     Stops early when the pool of successors is nearly full, for the caller to enlarge it and call again.
@@ -138,11 +138,12 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
     schedules : (eta, tau, eps), a row an episode
     exact : (episodes,) bool, where the policy is evaluated
     out : (episodes, 2 + 4 m), receives V_r and V_d (exact), lam, estimated V_r and V_d, alpha-bar
+    played : (1,), counts the episodes
     """
     core, settings, uniforms, buffers = borrow(core), borrow(settings), borrow(uniforms), borrow(buffers)
     p, nxt, f, mu = borrow(truth)
     eta, tau, eps = borrow(schedules)
-    thresholds, out = borrow(thresholds), borrow(out)
+    thresholds, out, played = borrow(thresholds), borrow(out), borrow(played)
     cell_of, pi, lam, pool, C = core.cell_of, core.pi, core.lam, core.pool, settings.C
     states, actions, rewards, utilities, values, q, x, step, alpha, none = buffers
     weights, v, untried = step[0], step[1], step[2]
@@ -167,6 +168,7 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
             out[t, 2 + 3 * m + i] = alpha[i]
         observed = thresholds[t] if thresholds.size > 0 else none
         record(core, settings, states, actions, rewards, utilities, observed)
+        played[0] += 1
     return eta.size
 
 

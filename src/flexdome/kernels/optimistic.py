@@ -18,7 +18,7 @@ import numpy as np
 
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
-from flexdome.kernels.lanes import TOGETHER, mirror_step, row_value, start_value
+from flexdome.kernels.lanes import LANES, TOGETHER, mirror_step, row_value, start_value
 
 __all__ = ["Core", "Settings", "estimate", "observe_primal_dual", "primal_dual_step", "record", "record_only"]
 
@@ -26,7 +26,7 @@ __all__ = ["Core", "Settings", "estimate", "observe_primal_dual", "primal_dual_s
 class Core(NamedTuple):
     """Everything a learner has seen and decided. Arrays are changed in place."""
 
-    cell_of: np.ndarray  # (H, S) int32, the cell of a state, -1 before its first visit
+    cell_of: np.ndarray  # (H, S) int32, one more than the cell of a state, 0 before its first visit
     state_of: np.ndarray  # (H, C) int32
     n_cells: np.ndarray  # (H,)
     n_visits: np.ndarray  # (rows,) N
@@ -75,7 +75,7 @@ def new_cell(core, settings, h, s):
     A, C, W = settings.A, settings.C, settings.W
     c = core.n_cells[h]
     core.n_cells[h] += 1
-    core.cell_of[h, s] = c
+    core.cell_of[h, s] = c + 1
     core.state_of[h, c] = s
     for j in range(W):
         core.values[(h * C + c) * W + j] = 0.0
@@ -126,7 +126,7 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
     cell_of, n_visits, inverse, bonus = core.cell_of, core.n_visits, core.inverse, settings.bonus
     sum_r, sum_d, base = core.sum_r, core.sum_d, core.base
     pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
-    c = np.int64(cell_of[0, states[0]])
+    c = np.int64(cell_of[0, states[0]]) - 1
     if c < 0:
         c = new_cell(core, settings, 0, states[0])
     for h in range(H):
@@ -149,7 +149,7 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
         base[row * W + 1 + m] = bonus[2] * scale
         if h + 1 == H:
             break
-        c = np.int64(cell_of[h + 1, states[h + 1]])
+        c = np.int64(cell_of[h + 1, states[h + 1]]) - 1
         if c < 0:
             c = new_cell(core, settings, h + 1, states[h + 1])
         cell = (h + 1) * C + c
@@ -176,7 +176,7 @@ def initial_value(core, settings, v, q):
     q[m + 1] += np.log(settings.A)
     v[:] = 0.0
     for k in range(settings.starts.size):
-        c = core.cell_of[0, settings.starts[k]]
+        c = np.int64(core.cell_of[0, settings.starts[k]]) - 1
         for j in range(m + 2):
             v[j] += settings.start_p[k] * (core.values[c * W + j] if c >= 0 else q[j])
 
@@ -201,7 +201,9 @@ def evaluate_optimistic(core, settings, weights, q, keep, eta, move):
         y_untried = 0.0
         for j in range(W):
             y_untried += q[j] * weights[j]
-        y[:] = y_untried
+        for a in range(A):  # up to the lanes that mirror_step moves along, not to the capacity
+            for k in range(a * C, a * C + (n + LANES - 1) // LANES * LANES):
+                y[k] = y_untried
         for cell in range(h * C, h * C + n):
             start_value(values, cell, W, untried[cell], q, entropy[cell], m + 1)
         for k in range(h * A * C, h * A * C + n_tried[h]):
@@ -237,12 +239,16 @@ def primal_dual_step(core, settings, eta, tau, eps, weights, v, q, alpha):
 
 
 @kernel
-def observe_primal_dual(core, settings, eta, tau, eps, episode, step, alpha):
-    """One episode of a primal-dual learner: decide the next policy from the past, then add the data."""
+def observe_primal_dual(core, settings, eta, tau, eps, episode, step, alpha, played):
+    """One episode of a primal-dual learner: decide the next policy from the past, then add the data.
+
+    ``played[0]`` counts the episode here, not in the caller: an interrupt may come between the two.
+    """
     core, settings, eps, step, alpha = borrow(core), borrow(settings), borrow(eps), borrow(step), borrow(alpha)
     states, actions, rewards, utilities, thresholds = borrow(episode)
     primal_dual_step(core, settings, eta, tau, eps, step[0], step[1], step[2], alpha)
     record(core, settings, states, actions, rewards, utilities, thresholds)
+    played[0] += 1
 
 
 @kernel

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_int
 from flexdome.errors import ValidationError
+from flexdome.theory.constants import LONGEST
 
 __all__ = ["Beliefs", "Learner"]
 
@@ -56,15 +57,24 @@ class Learner(ABC):
                 f"problem is a {type(problem).__name__}; it must be a Problem, as cmdp.problem() makes"
             )
         self._problem = self.first_problem = problem
-        self.episodes = as_int("episodes", episodes, 1)
+        self.episodes = as_int("episodes", episodes, 1, LONGEST)
         self.seed = as_int("seed", seed, 0)
-        self.episode = 0
+        self._played = np.zeros(1, dtype=np.int64)  # an array, so that a kernel counts what it has really learned
         self.threshold_changes: list[tuple[int, list[float]]] = []
 
     @property
     def problem(self) -> Problem:
         """What the learner was told."""
         return self._problem
+
+    @property
+    def episode(self) -> int:
+        """Episodes observed so far."""
+        return int(self._played[0])
+
+    @episode.setter
+    def episode(self, count: int) -> None:
+        self._played[0] = count
 
     @property
     @abstractmethod
@@ -96,14 +106,25 @@ class Learner(ABC):
     def beliefs(self) -> Beliefs:
         """What the learner holds to be true of the policy it is about to play."""
 
+    @property
+    def visits(self) -> Float:
+        """(H, S, A) how often each cell was seen."""
+        return self.beliefs().visits
+
     def set_thresholds(self, thresholds: npt.ArrayLike, slater_gap: float | None = None) -> None:
         """Change the known thresholds from the next episode on; the change is recorded and saved.
 
         NaN makes a threshold one that is estimated from its samples. ``slater_gap`` replaces the bound on the Slater
-        gap, where the old one no longer holds.
+        gap in ``problem``, where the old one no longer holds; what was derived from it when the learner was made (the
+        dual box, the schedules) stays.
         """
         gap = self._problem.slater_gap if slater_gap is None else slater_gap
-        changed = replace(self._problem, thresholds=np.atleast_1d(thresholds), slater_gap=gap, slater_gap_exact=False)
+        changed = replace(
+            self._problem,
+            thresholds=thresholds,  # type: ignore[arg-type]  # Problem takes what can be made an array
+            slater_gap=gap,
+            slater_gap_exact=False,
+        )
         if changed.constraints != self._problem.constraints:
             raise ValidationError(
                 f"thresholds has {changed.constraints} entries; there are m = {self._problem.constraints} constraints"

@@ -29,10 +29,11 @@ import math
 from typing import Any, ClassVar, Literal
 
 from flexdome.cmdp import Problem
-from flexdome.cmdp.validation import as_float
+from flexdome.cmdp.validation import as_float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.theory import Schedules, bonus_logs, theorem1
+from flexdome.theory.constants import LONGEST, as_confidence
 
 __all__ = ["FlexDOME"]
 
@@ -83,13 +84,17 @@ class FlexDOME(PrimalDualLearner):
         scale_entropy_bonus: bool = True,
         dual_bound: float | None = None,
     ) -> None:
-        delta = as_float("delta", delta, low=0.0, high=1.0)
-        if delta == 0.0:
-            raise ValidationError("delta is 0; it must be positive")
+        episodes, delta = as_int("episodes", episodes, 1, LONGEST), as_confidence(delta)
         bonus_scale = as_float("bonus_scale", bonus_scale, low=0.0)
         margin_scale = as_float("margin_scale", margin_scale, low=0.0)
-        if unvisited not in ("paper", "optimistic"):
-            raise ValidationError(f"unvisited is {unvisited!r}; it must be 'paper' or 'optimistic'")
+        switches = {"margin": margin, "regularisation": regularisation, "scale_entropy_bonus": scale_entropy_bonus}
+        for name, switch in switches.items():
+            if not isinstance(switch, bool):
+                raise ValidationError(f"{name} is {shown(switch)}; it must be True or False")
+        if not isinstance(unvisited, str) or unvisited not in ("paper", "optimistic"):
+            raise ValidationError(f"unvisited is {shown(unvisited)}; it must be 'paper' or 'optimistic'")
+        if not isinstance(schedules, Schedules | None):
+            raise ValidationError(f"schedules is {shown(schedules)}; it must be a Schedules or None")
         if not isinstance(problem, Problem):
             raise ValidationError(
                 f"problem is a {type(problem).__name__}; it must be a Problem, as cmdp.problem() makes"
@@ -118,11 +123,9 @@ class FlexDOME(PrimalDualLearner):
             "delta": delta,
             "bonus_scale": bonus_scale,
             "margin_scale": margin_scale,
-            "seed": seed,
-            "margin": margin,
-            "regularisation": regularisation,
+            "seed": self.seed,
+            **switches,
             "unvisited": unvisited,
-            "scale_entropy_bonus": scale_entropy_bonus,
             "dual_bound": self.settings.dual_bound,
         }
 

@@ -6,21 +6,43 @@ but not touched: memory follows what has been visited.
 
 from __future__ import annotations
 
+import math
+import mmap
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import Problem
-from flexdome.cmdp.validation import Float
-from flexdome.errors import FileFormatError
+from flexdome.cmdp.validation import LARGEST_SIZE, Float
+from flexdome.errors import ValidationError
 from flexdome.kernels.lanes import BLOCK, LANES, TOGETHER
 from flexdome.kernels.optimistic import Core, Settings
 
-__all__ = ["OptimisticModel"]
+__all__ = ["FIRST_POOL", "OptimisticModel"]
 
-Arrays = dict[str, npt.NDArray[Any]]
 FIRST_POOL = 1024
+HUGE = 2**22  # bytes
+
+
+def _zeros(shape: int | tuple[int, ...], dtype: type = np.float64) -> npt.NDArray[Any]:
+    """Zeros that take memory where they are touched.
+
+    For arrays from four megabytes on NumPy asks Linux for huge pages, and then each number touched takes two megabytes:
+    seventy times the memory at a million states. Ordinary pages are asked for here.
+    """
+    size = math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize
+    if size < HUGE or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.zeros(shape, dtype=dtype)
+    try:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"{size} bytes for a learner's arrays cannot be had: {error.strerror}") from None
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with suppress(OSError):  # a kernel without huge pages
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, dtype=dtype).reshape(shape)
 
 
 class OptimisticModel:
@@ -33,34 +55,38 @@ class OptimisticModel:
         self.W = -(-(m + 2) // BLOCK) * BLOCK
         C, W = self.C, self.W
         rows, cells = H * A * C, H * C
+        if rows > LARGEST_SIZE:
+            raise ValidationError(
+                f"the problem has H A S = {H} x {A} x {S} cells; this learner counts at most {LARGEST_SIZE}"
+            )
         whole, index = np.int64, np.int32
         self.core = Core(
-            cell_of=np.full((H, S), -1, dtype=index),
-            state_of=np.zeros((H, C), dtype=index),
-            n_cells=np.zeros(H, dtype=whole),
-            n_visits=np.zeros(rows),
-            inverse=np.zeros(rows),
-            sum_r=np.zeros(rows),
-            sum_d=np.zeros((m, rows)),
-            base=np.zeros(rows * W),
-            start=np.zeros(rows, dtype=whole),
-            length=np.zeros(rows, dtype=index),
-            capacity=np.zeros(rows, dtype=index),
-            pool_cell=np.zeros(FIRST_POOL, dtype=index),
-            pool_count=np.zeros(FIRST_POOL),
-            pool=np.zeros(2, dtype=whole),
-            logits=np.zeros(rows),
-            pi=np.zeros(rows),
-            values=np.zeros(cells * W),
-            entropy=np.zeros(cells),
-            untried=np.zeros(cells),
-            tried=np.zeros(rows, dtype=index),
-            tried_cell=np.zeros(rows, dtype=index),
-            n_tried=np.zeros(H, dtype=whole),
-            y=np.zeros(A * C),
-            lam=np.zeros(m),
-            alpha_sum=np.zeros(m),
-            alpha_count=np.zeros(1),
+            cell_of=_zeros((H, S), index),
+            state_of=_zeros((H, C), index),
+            n_cells=_zeros(H, whole),
+            n_visits=_zeros(rows),
+            inverse=_zeros(rows),
+            sum_r=_zeros(rows),
+            sum_d=_zeros((m, rows)),
+            base=_zeros(rows * W),
+            start=_zeros(rows, whole),
+            length=_zeros(rows, index),
+            capacity=_zeros(rows, index),
+            pool_cell=_zeros(FIRST_POOL, index),
+            pool_count=_zeros(FIRST_POOL),
+            pool=_zeros(2, whole),
+            logits=_zeros(rows),
+            pi=_zeros(rows),
+            values=_zeros(cells * W),
+            entropy=_zeros(cells),
+            untried=_zeros(cells),
+            tried=_zeros(rows, index),
+            tried_cell=_zeros(rows, index),
+            n_tried=_zeros(H, whole),
+            y=_zeros(A * C),
+            lam=_zeros(m),
+            alpha_sum=_zeros(m),
+            alpha_count=_zeros(1),
         )
         self.reserve()
 
@@ -107,113 +133,7 @@ class OptimisticModel:
         """(H, S, A) from an array over rows; ``elsewhere`` where a state was never visited."""
         H, S, A = self.shape
         by_cell = rows.reshape(H, A, self.C)
-        cell = self.core.cell_of
         out = np.full((H, S, A), elsewhere)
-        h, s = np.nonzero(cell >= 0)
-        out[h, s] = by_cell[h, :, cell[h, s]]
+        h, s = np.nonzero(self.core.cell_of)
+        out[h, s] = by_cell[h, :, self.core.cell_of[h, s] - 1]
         return out
-
-    # -- files -----------------------------------------------------------------------------------------------------
-
-    def _visited_rows(self, n_cells: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        A = self.shape[2]
-        blocks = [np.arange(n) + (h * A + a) * self.C for h, n in enumerate(n_cells) for a in range(A)]
-        return np.concatenate(blocks).astype(np.int64)
-
-    def _visited_cells(self, n_cells: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        return np.concatenate([np.arange(n) + h * self.C for h, n in enumerate(n_cells)]).astype(np.int64)
-
-    def state(self) -> Arrays:
-        """Everything that was seen and decided, without the reserve."""
-        core = self.core
-        rows, cells = self._visited_rows(core.n_cells), self._visited_cells(core.n_cells)
-        length = core.length[rows]
-        entries = np.concatenate(
-            [np.arange(n, dtype=np.int64) + s for s, n in zip(core.start[rows], length, strict=True)]
-            or [np.zeros(0, dtype=np.int64)]
-        )
-        A_C = self.shape[2] * self.C
-        tried = [core.tried[h * A_C : h * A_C + n] for h, n in enumerate(core.n_tried)]
-        state: Arrays = {
-            "n_cells": core.n_cells,
-            "state_of": core.state_of.ravel()[cells],
-            "n_tried": core.n_tried,
-            "tried": np.concatenate(tried),
-            "length": length,
-            "pool_cell": core.pool_cell[entries],
-            "pool_count": core.pool_count[entries],
-            "sum_d": core.sum_d[:, rows],
-            "base": core.base.reshape(-1, self.W)[rows],
-        }
-        for name in ("n_visits", "inverse", "sum_r", "logits", "pi"):
-            state[name] = getattr(core, name)[rows]
-        for name in ("entropy", "untried"):
-            state[name] = getattr(core, name)[cells]
-        for name in ("lam", "alpha_sum", "alpha_count"):
-            state[name] = getattr(core, name)
-        return state
-
-    def restore(self, state: Arrays) -> None:
-        """Take back what :meth:`state` gave; sizes that do not fit are refused."""
-        try:
-            self._restore(state)
-        except (KeyError, ValueError, IndexError) as error:
-            raise FileFormatError(f"the learner's arrays do not fit together: {error}") from None
-
-    def _restore(self, state: Arrays) -> None:
-        core = self.core
-        S = self.shape[1]
-        core.n_cells[:] = state["n_cells"]
-        if (core.n_cells < 0).any() or (core.n_cells > S).any():
-            raise ValueError("n_cells")
-        rows, cells = self._visited_rows(core.n_cells), self._visited_cells(core.n_cells)
-        if state["state_of"].shape != cells.shape or (state["state_of"] < 0).any() or (state["state_of"] >= S).any():
-            raise ValueError("state_of")
-        core.state_of.ravel()[cells] = state["state_of"]
-        core.cell_of[cells // self.C, state["state_of"]] = cells % self.C
-        for name in ("n_visits", "inverse", "sum_r", "logits", "pi", "length"):
-            if state[name].shape != rows.shape:
-                raise ValueError(name)
-            getattr(core, name)[rows] = state[name]
-        core.sum_d[:, rows] = state["sum_d"]
-        core.base.reshape(-1, self.W)[rows] = state["base"]
-        for name in ("entropy", "untried"):
-            getattr(core, name)[cells] = state[name]
-        for name in ("lam", "alpha_sum", "alpha_count"):
-            getattr(core, name)[:] = state[name]
-        self._restore_successors(state, rows)
-        self._restore_tried(state, rows)
-
-    def _restore_successors(self, state: Arrays, rows: npt.NDArray[np.int64]) -> None:
-        length = state["length"].astype(np.int64)
-        capacity = -(-length // TOGETHER) * TOGETHER
-        entries = state["pool_cell"]
-        if (length < 0).any() or entries.shape != (length.sum(),) or state["pool_count"].shape != entries.shape:
-            raise ValueError("length")
-        if entries.size and (entries.min() < 0 or entries.max() >= self.core.entropy.size):
-            raise ValueError("pool_cell")
-        starts = np.cumsum(capacity) - capacity
-        used = int(capacity.sum())
-        places = np.repeat(starts - (np.cumsum(length) - length), length) + np.arange(length.sum())
-        cell, count = np.zeros(used + FIRST_POOL, dtype=np.int32), np.zeros(used + FIRST_POOL)
-        cell[places], count[places] = entries, state["pool_count"]
-        self.core.start[rows] = starts
-        self.core.capacity[rows] = capacity
-        self.core.pool[:] = used, int(capacity.max(initial=0))
-        self.core = self.core._replace(pool_cell=cell, pool_count=count)
-        self.reserve()
-
-    def _restore_tried(self, state: Arrays, rows: npt.NDArray[np.int64]) -> None:
-        _, _, A = self.shape
-        n_tried, tried = state["n_tried"], state["tried"].astype(np.int64)
-        if tried.shape != (n_tried.sum(),) or not np.isin(tried, rows).all():
-            raise ValueError("tried")
-        self.core.n_tried[:] = n_tried
-        end = 0
-        for h, n in enumerate(n_tried):
-            part = tried[end : end + n]
-            end += n
-            if (part // (A * self.C) != h).any():
-                raise ValueError("tried")
-            self.core.tried[h * A * self.C : h * A * self.C + n] = part
-            self.core.tried_cell[h * A * self.C : h * A * self.C + n] = h * self.C + part % self.C

@@ -18,12 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
-from flexdome.cmdp.validation import Float, as_float, frozen
+from flexdome.cmdp.validation import Float, as_float, check_range, frozen, shown
 from flexdome.errors import ValidationError
 from flexdome.kernels.optimistic import estimate, observe_primal_dual, record_only
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.model import OptimisticModel
+from flexdome.learners.model_file import model_state, restore_model
 from flexdome.theory import Schedules
+from flexdome.theory.schedules import LARGEST
 
 __all__ = ["PrimalDualLearner"]
 
@@ -55,8 +57,10 @@ class PrimalDualLearner(Learner):
     ) -> None:
         super().__init__(problem, episodes, seed)
         self.schedules = schedules
+        check_range("bonus", np.array(bonus), 0.0, LARGEST)
+        bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
         self.model = OptimisticModel(problem)
-        self.settings = self.model.settings(problem, bonus, optimistic, as_float("dual_bound", dual_bound, low=0.0))
+        self.settings = self.model.settings(problem, bonus, optimistic, bound)
         self._table_first = 1
         self._table: tuple[Float, Float, Float] | None = None
         self.schedule(1, 1)
@@ -68,8 +72,10 @@ class PrimalDualLearner(Learner):
         if self._table is None or not (
             self._table_first <= first and first + count <= self._table_first + self._table[0].size
         ):
+            # Not past the plan unless asked: a schedule of the user's own may end there.
+            ahead = max(count, min(TABLE, self.episodes + 1 - first))
+            self._table = self.schedules.table(first, ahead, self.problem.constraints)
             self._table_first = first
-            self._table = self.schedules.table(first, max(count, TABLE), self.problem.constraints)
         at = first - self._table_first
         eta, tau, eps = self._table
         return eta[at : at + count], tau[at : at + count], eps[at : at + count]
@@ -86,27 +92,38 @@ class PrimalDualLearner(Learner):
         lam: Float = frozen(self.model.core.lam.copy())
         return lam
 
+    @property
+    def visits(self) -> Float:
+        """(H, S, A) how often each cell was seen."""
+        return self.model.spread(self.model.core.n_visits, 0.0)
+
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
-        data = episode.checked(self.problem)
+        data = self._checked(episode)
         eta, tau, eps = self.schedule(self.episode + 1, 1)
         self.model.reserve()
         observe_primal_dual(
-            self.model.core, self.settings, eta[0], tau[0], eps[0], data, self._step, self._alpha
+            self.model.core, self.settings, eta[0], tau[0], eps[0], data, self._step, self._alpha, self._played
         )  # fmt: skip
-        self.episode += 1
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move."""
+        if not isinstance(episodes, Iterable):
+            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
         checked = []
         for k, episode in enumerate(episodes):
             try:
-                checked.append(episode.checked(self.problem))
+                checked.append(self._checked(episode))
             except ValidationError as error:
                 raise ValidationError(f"episodes[{k}]: {error}") from None
         for data in checked:
             self.model.reserve()
             record_only(self.model.core, self.settings, data)
+
+    def _checked(self, episode: Any) -> tuple[Any, ...]:
+        if not isinstance(episode, Episode):
+            raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
+        return episode.checked(self.problem)
 
     def beliefs(self) -> Beliefs:
         """What the learner holds to be true of the policy it is about to play."""
@@ -115,7 +132,7 @@ class PrimalDualLearner(Learner):
         estimate(core, settings, self._step)
         values = self._step[1].copy()
         sampled = core.alpha_sum / max(core.alpha_count[0], 1.0)
-        visits = self.model.spread(core.n_visits, 0.0)
+        visits = self.visits
         return Beliefs(
             value=float(values[0]),
             utilities=values[1 : m + 1],
@@ -129,8 +146,8 @@ class PrimalDualLearner(Learner):
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
 
     def _state(self) -> Arrays:
-        return self.model.state()
+        return model_state(self.model)
 
     def _restore(self, state: Arrays) -> None:
-        self.model.restore(state)
+        restore_model(self.model, self.settings, self.episode, state)
         self._thresholds_changed()

@@ -6,7 +6,6 @@ V_r = sum x r and V_{d_i} = sum x d_i for every i at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,7 +145,7 @@ def uniform_policy(cmdp: CMDP) -> Float:
     return np.full((cmdp.horizon, cmdp.states, cmdp.actions), 1.0 / cmdp.actions)
 
 
-def mix(cmdp: CMDP, policies: Sequence[npt.ArrayLike] | Float, weights: npt.ArrayLike) -> Float:
+def mix(cmdp: CMDP, policies: npt.ArrayLike, weights: npt.ArrayLike) -> Float:
     """The Markov policy with the values of a mixture: draw policy k with ``weights[k]``, keep it (Altman 1999).
 
     >>> import flexdome as fd

@@ -95,6 +95,8 @@ class History:
 
     def __add__(self, later: History) -> History:
         """This history and the one that continued it."""
+        if not isinstance(later, History):
+            return NotImplemented
         if later.first != self.last + 1:
             raise ValidationError(f"the second history starts at episode {later.first}; it must be {self.last + 1}")
         return History(

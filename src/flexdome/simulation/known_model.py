@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from flexdome.cmdp import CMDP
-from flexdome.cmdp.validation import Float, as_float, as_int
+from flexdome.cmdp.validation import Float, as_float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.kernels.iteration import run_iteration
 from flexdome.planning import evaluate, slater_gap, solve
 from flexdome.theory import Schedules
+from flexdome.theory.schedules import LARGEST
 
 __all__ = ["Iterates", "iterate"]
 
@@ -56,12 +57,14 @@ def iterate(cmdp: CMDP, schedules: Schedules, iterations: int, dual_bound: float
     (True, True)
     """
     n = as_int("iterations", iterations, 1)
+    if not isinstance(schedules, Schedules):
+        raise ValidationError(f"schedules is {shown(schedules)}; it must be a Schedules")
     if dual_bound is None:
         gap = slater_gap(cmdp)
         if gap <= 0.0:
             raise ValidationError(f"the Slater gap is {gap:g}; without one dual_bound must be given")
         dual_bound = 4.0 * cmdp.horizon / gap
-    bound = as_float("dual_bound", dual_bound, low=0.0)
+    bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
     H, S, A, m = cmdp.horizon, cmdp.states, cmdp.actions, cmdp.constraints
     best = solve(cmdp)
     eta, tau, eps = schedules.table(1, n, m)

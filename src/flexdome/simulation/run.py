@@ -7,13 +7,13 @@ compiled roll-outs and evaluations around it. Both see the same random numbers.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import CMDP, Episode
-from flexdome.cmdp.validation import Float, as_int
+from flexdome.cmdp.validation import Float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.kernels.episodes import Buffers, play, run_primal_dual
 from flexdome.learners import Learner
@@ -22,6 +22,7 @@ from flexdome.planning import solve
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.history import History, Snapshot
 from flexdome.simulation.randomness import Randomness
+from flexdome.theory.constants import LONGEST
 
 __all__ = ["simulate"]
 
@@ -34,7 +35,7 @@ def simulate(
     episodes: int | None = None,
     seed: int = 0,
     evaluate_every: int = 1,
-    snapshots: Collection[int] = (),
+    snapshots: Iterable[int] = (),
 ) -> History:
     """Run ``learner`` on ``cmdp`` and return the exact account of what it did.
 
@@ -59,9 +60,9 @@ def simulate(
     every = as_int("evaluate_every", evaluate_every, 1)
     _check_fit(learner, cmdp)
     first = learner.episode + 1
-    count = learner.episodes - learner.episode if episodes is None else as_int("episodes", episodes, 0)
-    last = first + max(count, 0) - 1
-    wanted = {as_int("snapshots", t, 1) for t in snapshots}
+    count = max(learner.episodes - learner.episode, 0) if episodes is None else episodes
+    last = first + as_int("episodes", count, 0, LONGEST - learner.episode) - 1
+    wanted = _wanted(snapshots, first)
     kept: dict[int, Snapshot] = {}
     best = solve(cmdp)
     randomness = Randomness(cmdp, seed)
@@ -70,9 +71,9 @@ def simulate(
     margins: list[Float] = []
     position = first
     while position <= last:
-        if position in wanted:
-            kept[position] = _snapshot(learner)
-        cut = min([t for t in wanted if t > position] + [last + 1, position + CHUNK])
+        if wanted and wanted[-1] == position:
+            kept[wanted.pop()] = _snapshot(learner)
+        cut = min(last + 1, position + CHUNK, *wanted[-1:])
         numbers = np.arange(position, cut)
         out = np.full((numbers.size, 2 + 4 * m), np.nan)
         exact = (numbers - 1) % every == 0
@@ -82,7 +83,7 @@ def simulate(
             _run_observed(learner, cmdp, randomness, position, exact, out)
         pieces.append(out)
         position = cut
-    if position in wanted:
+    if wanted and wanted[-1] == position:
         kept[position] = _snapshot(learner)
     table = np.concatenate(pieces) if pieces else np.zeros((0, 2 + 4 * m))
     evaluated = np.flatnonzero((np.arange(first, last + 1) - 1) % every == 0)
@@ -106,7 +107,18 @@ def simulate(
     )
 
 
+def _wanted(snapshots: Iterable[int], first: int) -> list[int]:
+    """The episodes from ``first`` on, last to first."""
+    if not isinstance(snapshots, Iterable):
+        raise ValidationError(f"snapshots is {shown(snapshots)}; it must be a series of episodes")
+    return sorted({t for t in (as_int("snapshots", t, 1) for t in snapshots) if t >= first}, reverse=True)
+
+
 def _check_fit(learner: Learner, cmdp: CMDP) -> None:
+    if not isinstance(learner, Learner):
+        raise ValidationError(f"learner is {shown(learner)}; it must be a Learner")
+    if not isinstance(cmdp, CMDP):
+        raise ValidationError(f"cmdp is {shown(cmdp)}; it must be a CMDP")
     problem = learner.problem
     mine = (problem.states, problem.actions, problem.horizon, problem.constraints)
     true = (cmdp.states, cmdp.actions, cmdp.horizon, cmdp.constraints)
@@ -117,8 +129,7 @@ def _check_fit(learner: Learner, cmdp: CMDP) -> None:
 
 
 def _snapshot(learner: Learner) -> Snapshot:
-    visits = learner.beliefs().visits
-    return Snapshot(learner.policy, learner.multipliers, visits)
+    return Snapshot(learner.policy, learner.multipliers, learner.visits)
 
 
 def _buffers(cmdp: CMDP, W: int) -> Buffers:
@@ -155,12 +166,10 @@ def _run_compiled(
     done = 0
     while done < count:
         learner.model.reserve()
-        before = done
         done = run_primal_dual(
             learner.model.core, learner.settings, tuple(cmdp.model), uniforms, thresholds, schedules, done, exact, out,
-            buffers,
+            buffers, learner._played,
         )  # fmt: skip
-        learner.episode += done - before
     return schedules[2]
 
 

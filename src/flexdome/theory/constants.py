@@ -10,8 +10,20 @@ from __future__ import annotations
 import math
 
 from flexdome.cmdp import Problem
+from flexdome.cmdp.validation import as_float, as_int
+from flexdome.errors import ValidationError
 
-__all__ = ["bonus_logs", "burn_in", "error_constant", "margin_coefficient"]
+__all__ = ["LONGEST", "as_confidence", "bonus_logs", "burn_in", "error_constant", "margin_coefficient"]
+
+LONGEST = 2**53  # episodes: up to here a float64 counts them
+
+
+def as_confidence(delta: float) -> float:
+    """``delta`` in (0, 1]."""
+    delta = as_float("delta", delta, low=0.0, high=1.0)
+    if delta == 0.0:
+        raise ValidationError("delta is 0; it must be positive")
+    return delta
 
 
 def bonus_logs(problem: Problem, episodes: int, delta: float) -> tuple[float, float]:
@@ -19,7 +31,8 @@ def bonus_logs(problem: Problem, episodes: int, delta: float) -> tuple[float, fl
 
     The bonuses are phi_r = sqrt(L_r / N) and phi_p = H sqrt(L_p / N) (Lemma "Bound on the estimation error").
     """
-    size = problem.states * problem.actions * problem.horizon * episodes / (delta / 4.0)
+    T, delta = as_int("episodes", episodes, 1, LONGEST), as_confidence(delta)
+    size = problem.states * problem.actions * problem.horizon * T / (delta / 4.0)
     return 0.5 * math.log(2.0 * (problem.constraints + 1) * size), 2.0 * problem.states + 2.0 * math.log(size)
 
 
@@ -39,8 +52,8 @@ def margin_coefficient(problem: Problem) -> float:
 
 def burn_in(problem: Problem, delta: float, margin_scale: float = 1.0) -> float:
     """C'': the first t from which the margin is at most half the Slater gap (a real number; inf if beyond 1e300)."""
-    size = 4.0 * problem.states * problem.actions * problem.horizon / delta
-    coefficient = margin_scale * margin_coefficient(problem)
+    size = 4.0 * problem.states * problem.actions * problem.horizon / as_confidence(delta)
+    coefficient = as_float("margin_scale", margin_scale, low=0.0) * margin_coefficient(problem)
 
     def excess(log_t: float) -> float:
         margin: float = coefficient * math.exp(-log_t / 6.0) * (math.log(size) + log_t) ** 0.25

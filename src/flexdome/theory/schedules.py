@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from flexdome.cmdp import Problem
-from flexdome.cmdp.validation import Float, as_array, as_float, frozen
+from flexdome.cmdp.validation import Float, as_array, as_float, as_raw, frozen, shown
 from flexdome.errors import ValidationError
-from flexdome.theory.constants import margin_coefficient
+from flexdome.theory.constants import as_confidence, margin_coefficient
 
-__all__ = ["Margin", "Power", "Schedules", "theorem1", "theorem2"]
+__all__ = ["LARGEST", "Margin", "Power", "Schedules", "theorem1", "theorem2"]
 
 Function = Callable[[Any], Any]
+LARGEST = 1e100  # of any step size, weight, margin, bonus and multiplier, so that nothing made of them overflows
 
 
 @dataclass(frozen=True)
@@ -69,17 +70,18 @@ class Schedules:
         eta, tau = (_values(name, getattr(self, name), t, ())[:, 0] for name in ("eta", "tau"))
         eps = _values("margin", self.margin, t, (constraints,))
         for name, values in (("eta", eta), ("tau", tau), ("margin", eps)):
-            bad = ~np.isfinite(values) | (values < 0.0 if name != "margin" else False)
+            low = -LARGEST if name == "margin" else 0.0
+            bad = ~((values >= low) & (values <= LARGEST))
             if bad.any():
-                where = int(np.argwhere(bad)[0][0])
-                rule = "finite" if name == "margin" else "finite and not negative"
-                raise ValidationError(f"{name} at episode {first + where} is {values[where]}; it must be {rule}")
+                where = tuple(np.argwhere(bad)[0])
+                raise ValidationError(
+                    f"{name} at episode {first + where[0]} is {shown(values[where])}; "
+                    f"it must lie in [{low:g}, {LARGEST:g}]"
+                )
         bad = eta * tau > 1.0 + 1e-12
         if bad.any():
-            where = int(np.argmax(bad))
-            raise ValidationError(
-                f"eta * tau at episode {first + where} is {eta[where] * tau[where]:g}; it must not exceed 1"
-            )
+            k = int(np.argmax(bad))
+            raise ValidationError(f"eta * tau at episode {first + k} is {eta[k] * tau[k]:g}; it must not exceed 1")
         return frozen(eta), frozen(tau), frozen(eps)
 
 
@@ -89,15 +91,22 @@ def _values(name: str, function: Function | float, t: Float, shape: tuple[int, .
     if not callable(function):
         constant, _ = as_array(name, function)
         if constant.shape not in ((), shape):
-            raise ValidationError(f"{name} has shape {constant.shape}; it must be a number or have shape {shape}")
+            rule = f"a number or have shape {shape}" if shape else "a number"
+            raise ValidationError(f"{name} has shape {constant.shape}; it must be {rule}")
         return np.broadcast_to(constant, (t.size, width)).copy()
     if isinstance(function, (Power, Margin)):
         return np.repeat(function(t)[:, None], width, axis=1)
-    rows = [np.asarray(function(float(k)), dtype=np.float64) for k in t]
-    for k, row in zip(t, rows, strict=True):
-        if row.shape not in ((), shape):
-            raise ValidationError(f"{name} at episode {int(k)} has shape {row.shape}; it must be a number")
-    return np.array([np.broadcast_to(row, (width,)) for row in rows]).reshape(t.size, width)
+    values = np.empty((t.size, width))
+    for k, row in zip(t, values, strict=True):
+        value = function(float(k))
+        if not isinstance(value, float):
+            at = f"{name} at episode {int(k)}"
+            if as_raw(at, value).shape not in ((), shape):
+                rule = f"a number or have shape {shape}" if shape else "a number"
+                raise ValidationError(f"{at} has shape {np.shape(value)}; it must be {rule}")
+            value, _ = as_array(at, value, finite=False)
+        row[:] = value
+    return values
 
 
 def theorem1(problem: Problem, delta: float = 0.1, margin_scale: float = 1.0) -> Schedules:
@@ -105,10 +114,8 @@ def theorem1(problem: Problem, delta: float = 0.1, margin_scale: float = 1.0) ->
 
     eps_t = margin_scale (18/5) sqrt(H^3 C_B) t^(-1/6) log(4 S A H t / delta)^(1/4).
     """
-    delta = as_float("delta", delta, low=0.0, high=1.0)
+    delta = as_confidence(delta)
     margin_scale = as_float("margin_scale", margin_scale, low=0.0)
-    if delta == 0.0:
-        raise ValidationError("delta is 0; it must be positive")
     size = 4.0 * problem.states * problem.actions * problem.horizon / delta
     return Schedules(
         eta=Power(1.0, -5.0 / 6.0),
@@ -123,7 +130,7 @@ def theorem2(epsilon: float, c_eta: float = 1.0, c_tau: float = 1.0, c_margin: f
     The regularised saddle point sits at V_d = alpha + margin - tau lam*: it is safe when c_margin exceeds
     c_tau lam*.
     """
-    epsilon = as_float("epsilon", epsilon, low=0.0)
+    epsilon = as_float("epsilon", epsilon, low=0.0, high=LARGEST)
     if epsilon == 0.0:
         raise ValidationError("epsilon is 0; it must be positive")
     coefficients = [as_float(n, v, low=0.0) for n, v in (("c_eta", c_eta), ("c_tau", c_tau), ("c_margin", c_margin))]
