@@ -23,6 +23,13 @@ def test_list_shows_every_environment(capsys):
     assert all(id in out for id in fd.ENVIRONMENTS)
 
 
+def test_list_shows_every_learner_with_its_claims(capsys):
+    assert main(["list", "learners"]) == 0
+    out = capsys.readouterr().out
+    assert all(id in out for id in fd.LEARNERS)
+    assert "T^(5/6), strong" in out
+
+
 def test_solve_prints_the_exact_optimum(capsys):
     assert main(["solve", "media-v1"]) == 0
     out = capsys.readouterr().out

@@ -477,6 +477,7 @@ STATE: dict[str, tuple[str, Any, str]] = {
     "a negative multiplier": ("lam", put(1, -1.0), "state.lam[1] is -1.0; it must lie in [0,"),
     "a multiplier that is nan": ("lam", put(1, np.nan), "state.lam[1] is nan; it must be finite"),
     "a multiplier too many": ("lam", lambda a: np.append(a, 0.0), "state.lam has shape (3,); it must be (2,)"),
+    "a plan that is nan": ("plan", put(0, np.nan), "state.plan[0] is nan; it must be finite"),
     "threshold samples that are inf": ("alpha_sum", put(0, np.inf), "state.alpha_sum[0] is inf; it must be finite"),
     "more samples than steps": ("alpha_count", put(0, 1e6), "state.alpha_count[0] is 1000000.0; it must lie in"),
     "half a sample": ("alpha_count", added(0, -0.5), "state.alpha_count[0] must hold whole numbers"),
@@ -494,7 +495,7 @@ def test_a_state_that_does_not_fit_together_is_refused(saved: Path, case: str) -
 
 NAMES = [
     "n_cells", "n_visits", "state_of", "length", "pool_cell", "pool_count", "n_tried", "tried", "sum_r", "sum_d",
-    "logits", "pi", "entropy", "untried", "lam", "alpha_sum", "alpha_count",
+    "logits", "pi", "entropy", "untried", "lam", "plan", "alpha_sum", "alpha_count",
 ]  # fmt: skip
 
 

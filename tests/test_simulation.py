@@ -262,6 +262,19 @@ def test_the_frequencies_of_a_simulated_model_are_its_probabilities() -> None:
     np.testing.assert_allclose(learner.beliefs().thresholds, cmdp.alpha, atol=0.01)
 
 
+def test_the_noise_of_reward_and_utilities_is_independent() -> None:
+    """Fair coins for all three at every step: each pair agrees half of the time, and so do neighbouring steps."""
+    half = np.full((5, 3), 0.5)
+    cmdp = fd.CMDP(np.full((5, 3, 5), 0.2), half, np.stack([half, half]), [1.0, 1.0], 0, horizon=4, noise="bernoulli")
+    seen = Observed(fd.FlexDOME(cmdp.problem(slater_gap=0.5), episodes=1500))
+    fd.simulate(seen, cmdp, evaluate_every=1500)
+    coins = np.array([[episode.rewards, *episode.utilities] for episode in seen.seen])
+    assert set(np.unique(coins)) == {0.0, 1.0}
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        assert np.mean(coins[:, a] == coins[:, b]) == pytest.approx(0.5, abs=0.03)
+    assert np.mean(coins[:, :, 1:] == coins[:, :, :-1]) == pytest.approx(0.5, abs=0.03)
+
+
 # -- exact gaps -----------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from flexdome.planning import safe_policy as safe_policy
     from flexdome.planning import slater_gap as slater_gap
     from flexdome.planning import solve as solve
+    from flexdome.simulation import check_learner as check_learner
     from flexdome.simulation import iterate as iterate
     from flexdome.simulation import simulate as simulate
     from flexdome.theory import Schedules as Schedules
@@ -59,7 +60,7 @@ _ROOMS = {
         "slater_gap",
         "solve",
     ),
-    "simulation": ("iterate", "simulate"),
+    "simulation": ("check_learner", "iterate", "simulate"),
     "theory": ("Schedules",),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

@@ -13,20 +13,31 @@ __all__ = ["COMMANDS"]
 Environment = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENVIRONMENT")]
 
 
-def list_(what: Annotated[Literal["environments"], tyro.conf.Positional] = "environments") -> None:
-    """List what is registered.
+def list_(what: Annotated[Literal["environments", "learners"], tyro.conf.Positional] = "environments") -> None:
+    """List what is registered: environments, or learners with what their papers claim and what they need.
 
-    Example: flexdome list environments
+    Examples:
+      flexdome list environments
+      flexdome list learners
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from flexdome.cli.tables import show
     from flexdome.families import ENVIRONMENTS
+    from flexdome.learners import LEARNERS
 
-    table = Table("id", "what it is", title=what, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for entry in ENVIRONMENTS.values():
-        table.add_row(entry.id, entry.summary)
+    if what == "environments":
+        table = Table("id", "what it is", title=what, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for environment in ENVIRONMENTS.values():
+            table.add_row(environment.id, environment.summary)
+    else:
+        columns = ("id", "what it is", "regret", "violation", "last iterate", "needs", "reconstructed", "source")
+        table = Table(*columns, title=what, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for entry in LEARNERS.values():
+            needs, parts = (", ".join(x) or "-" for x in (entry.needs, entry.reconstructed))
+            last = "claimed" if entry.last_iterate else "-"
+            table.add_row(entry.id, entry.summary, entry.regret, entry.violation, last, needs, parts, entry.citation)
     show(table)
 
 

@@ -20,7 +20,21 @@ from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import LANES, TOGETHER, mirror_step, row_value, start_value
 
-__all__ = ["Core", "Settings", "estimate", "observe_primal_dual", "primal_dual_step", "record", "record_only"]
+__all__ = [
+    "ANYTIME",
+    "ROOT",
+    "VARIANCE",
+    "Core",
+    "Settings",
+    "estimate",
+    "first_plan",
+    "greedy_step",
+    "observe_primal_dual",
+    "primal_dual_step",
+    "record",
+    "record_only",
+    "set_all_bases",
+]
 
 
 class Core(NamedTuple):
@@ -50,6 +64,7 @@ class Core(NamedTuple):
     n_tried: np.ndarray  # (H,) how many at each step (those of step h begin at h A C)
     y: np.ndarray  # (A * C,) work: the composite Q of one step
     lam: np.ndarray  # (m,)
+    plan: np.ndarray  # (W,) estimated values of a greedy learner's policy, as they were when it was planned
     alpha_sum: np.ndarray  # (m,)
     alpha_count: np.ndarray  # (1,) threshold samples so far
 
@@ -60,13 +75,42 @@ class Settings(NamedTuple):
     A: int
     C: int
     W: int
-    bonus: np.ndarray  # (3,) numerators of phi_r, phi_p and of the entropy's bonus: each over sqrt(N or 1)
+    S: int
+    kind: int  # the form of the bonus: ROOT, VARIANCE or ANYTIME
+    bonus: np.ndarray  # (4,) its coefficients
     optimistic: bool  # full optimism where N = 0
+    spread: bool  # an action never tried leads to every state alike, instead of nowhere
+    joint: bool  # the entropy belongs to the reward, and both are truncated together
+    next_policy: bool  # the dual step weighs Q of pi_t with pi_{t+1}
+    dual_rate: float  # the dual step size, as a multiple of eta
+    data_first: bool  # an episode's own data count in the step that follows it
+    greedy: bool  # plan by dynamic programming after each episode, instead of mirror steps
     caps: np.ndarray  # (H * W,) truncation of each value at each step
     dual_bound: float
     thresholds: np.ndarray  # (m,) known ones, NaN where estimated
     starts: np.ndarray  # first states of positive probability
     start_p: np.ndarray  # their probabilities
+
+
+ROOT, VARIANCE, ANYTIME = 0, 1, 2
+
+
+@kernel(inline=True)
+def width(settings, n, spread):
+    """The bonus phi of reward and utilities after n >= 1 visits.
+
+    ROOT: (b_0 + b_1) / sqrt(n). VARIANCE: b_0 / sqrt(n) + b_1 spread / sqrt(n) + b_3 / n with ``spread`` the sum over
+    successors of sqrt(p (1 - p)). ANYTIME: b_0 (phi spread + 5 phi^2), phi^2 = (2 log log max(2n, e) + b_1) / n, with
+    ``spread`` the sum of sqrt(p).
+    """
+    bonus = settings.bonus
+    scale = np.sqrt(1.0 / n)
+    if settings.kind == ROOT:
+        return bonus[0] * scale + bonus[1] * scale
+    if settings.kind == VARIANCE:
+        return bonus[0] * scale + bonus[1] * spread * scale + bonus[3] / n
+    square = (2.0 * np.log(np.log(max(2.0 * n, np.e))) + bonus[1]) / n
+    return bonus[0] * (np.sqrt(square) * spread + 5.0 * square)
 
 
 @kernel
@@ -90,12 +134,16 @@ def new_cell(core, settings, h, s):
 
 @kernel(inline=True)
 def unvisited(settings, h, m, q):
-    """``q`` (W,): the truncated values of an action never tried at step h: the bonus of N = 1, or full optimism."""
+    """The truncated values of an action never tried at step h, in ``q`` (W,).
+
+    Its bonus is that of N = 1. With ``spread``, ``q`` brings the mean value of the next step's states along.
+    """
+    phi = width(settings, 1.0, np.sqrt(float(settings.S)) if settings.kind == ANYTIME else 0.0)
     for j in range(m + 2):
-        q[j] = settings.caps[h * settings.W + j]
-        if not settings.optimistic:
-            phi = settings.bonus[2] if j == m + 1 else settings.bonus[0] + settings.bonus[1]
-            q[j] = min(phi, q[j])
+        cap = settings.caps[h * settings.W + j]
+        own = settings.bonus[2] if j == m + 1 else phi
+        after = q[j] if settings.spread else 0.0
+        q[j] = cap if settings.optimistic else min(own + after, cap)
 
 
 @kernel
@@ -119,12 +167,38 @@ def append_successor(core, row, cell):
 
 
 @kernel(inline=True)
+def set_base(core, settings, row):
+    """r-bar = r^ + phi, d-bar = d^ + phi, and phi_p log A for the entropy (eq. 6 of the paper), of a visited row."""
+    W, m = settings.W, core.lam.size
+    inverse, base, pool_count = core.inverse, core.base, core.pool_count
+    spread = 0.0
+    if settings.kind != ROOT:
+        for k in range(core.start[row], core.start[row] + core.length[row]):
+            share = pool_count[k] * inverse[row]
+            spread += np.sqrt(share * (1.0 - share) if settings.kind == VARIANCE else share)
+    phi = width(settings, core.n_visits[row], spread)
+    base[row * W] = core.sum_r[row] * inverse[row] + phi
+    for i in range(m):
+        base[row * W + 1 + i] = core.sum_d[i, row] * inverse[row] + phi
+    base[row * W + 1 + m] = settings.bonus[2] * np.sqrt(inverse[row])
+
+
+@kernel
+def set_all_bases(core, settings):
+    """:func:`set_base` for every visited row: what is not stored in files."""
+    core, settings = borrow(core), borrow(settings)
+    A_C = settings.A * settings.C
+    for h in range(core.n_cells.size):
+        for k in range(h * A_C, h * A_C + core.n_tried[h]):
+            set_base(core, settings, np.int64(core.tried[k]))
+
+
+@kernel(inline=True)
 def record(core, settings, states, actions, rewards, utilities, thresholds):
     """Add one episode's data (Alg. 1, line 8). ``thresholds`` is (m, H), or of size 0 where none are observed."""
-    A, C, W = settings.A, settings.C, settings.W
+    A, C = settings.A, settings.C
     H, m = actions.size, core.lam.size
-    cell_of, n_visits, inverse, bonus = core.cell_of, core.n_visits, core.inverse, settings.bonus
-    sum_r, sum_d, base = core.sum_r, core.sum_d, core.base
+    cell_of, n_visits, inverse, sum_r, sum_d = core.cell_of, core.n_visits, core.inverse, core.sum_r, core.sum_d
     pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
     c = np.int64(cell_of[0, states[0]]) - 1
     if c < 0:
@@ -138,29 +212,25 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
             core.untried[h * C + c] -= core.pi[row]
         n_visits[row] += 1.0
         inverse[row] = 1.0 / n_visits[row]
-        # r-bar = r^ + phi, d-bar = d^ + phi, and phi_p log A for the entropy (eq. 6 of the paper)
-        scale = np.sqrt(inverse[row])
-        phi = bonus[0] * scale + bonus[1] * scale
+        following = np.int64(-1)
+        if h + 1 < H:
+            following = np.int64(cell_of[h + 1, states[h + 1]]) - 1
+            if following < 0:
+                following = new_cell(core, settings, h + 1, states[h + 1])
+            cell = (h + 1) * C + following
+            known = False
+            for k in range(start[row], start[row] + length[row]):
+                if pool_cell[k] == cell:
+                    pool_count[k] += 1.0
+                    known = True
+                    break
+            if not known:
+                append_successor(core, row, cell)
         sum_r[row] += rewards[h]
-        base[row * W] = sum_r[row] * inverse[row] + phi
         for i in range(m):
             sum_d[i, row] += utilities[i, h]
-            base[row * W + 1 + i] = sum_d[i, row] * inverse[row] + phi
-        base[row * W + 1 + m] = bonus[2] * scale
-        if h + 1 == H:
-            break
-        c = np.int64(cell_of[h + 1, states[h + 1]]) - 1
-        if c < 0:
-            c = new_cell(core, settings, h + 1, states[h + 1])
-        cell = (h + 1) * C + c
-        known = False
-        for k in range(start[row], start[row] + length[row]):
-            if pool_cell[k] == cell:
-                pool_count[k] += 1.0
-                known = True
-                break
-        if not known:
-            append_successor(core, row, cell)
+        set_base(core, settings, row)
+        c = following
     if thresholds.size > 0:
         for i in range(m):
             for h in range(H):
@@ -169,51 +239,96 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
 
 
 @kernel(inline=True)
-def initial_value(core, settings, v, q):
-    """``v[j]``: the estimated values at the initial distribution, closed form for states never visited (q is work)."""
+def initial_value(core, settings, tau, v, q):
+    """``v[j]``: the estimated values at the initial distribution.
+
+    ``q`` holds what :func:`evaluate_optimistic` left there, the values of an action never tried at the first step:
+    those of a state never visited.
+    """
     W, m = settings.W, core.lam.size
-    unvisited(settings, 0, m, q)
-    q[m + 1] += np.log(settings.A)
+    disorder = np.log(float(settings.A))
     v[:] = 0.0
     for k in range(settings.starts.size):
         c = np.int64(core.cell_of[0, settings.starts[k]]) - 1
         for j in range(m + 2):
-            v[j] += settings.start_p[k] * (core.values[c * W + j] if c >= 0 else q[j])
+            value = core.values[c * W + j] if c >= 0 else q[j]
+            if c < 0 and settings.joint and j == 0:
+                value += tau * disorder
+            elif c < 0 and not settings.joint and j == m + 1:
+                value += disorder
+            v[j] += settings.start_p[k] * value
 
 
 @kernel(inline=True)
-def evaluate_optimistic(core, settings, weights, q, keep, eta, move):
+def evaluate_step(core, settings, h, weights, q, entropy_weight):
+    """Values of step h under the current policy, and Q_y of every action in ``core.y``."""
+    A, C, W, m = settings.A, settings.C, settings.W, core.lam.size
+    pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
+    inverse, values, base, caps = core.inverse, core.values, core.base, settings.caps
+    pi, y, entropy, untried = core.pi, core.y, core.entropy, core.untried
+    tried, tried_cell, n_tried = core.tried, core.tried_cell, core.n_tried
+    n = core.n_cells[h]
+    psi = 0 if settings.joint else m + 1
+    y_untried = 0.0
+    for j in range(W):
+        y_untried += q[j] * weights[j]
+    for a in range(A):  # up to the lanes that mirror_step moves along, not to the capacity
+        for k in range(a * C, a * C + (n + LANES - 1) // LANES * LANES):
+            y[k] = y_untried
+    for cell in range(h * C, h * C + n):
+        start_value(values, cell, W, untried[cell], q, entropy_weight * entropy[cell], psi)
+    for k in range(h * A * C, h * A * C + n_tried[h]):
+        row = np.int64(tried[k])
+        y[row - h * A * C] = row_value(
+            pool_cell, pool_count, start[row], length[row], inverse[row], values, base, row, W, caps, h, weights,
+            pi[row], tried_cell[k],
+        )  # fmt: skip
+
+
+@kernel(inline=True)
+def mean_after(core, settings, h, tau, q):
+    """``q`` from the values of an untried action at step h to the mean value over all states of that step."""
+    C, W, m, S, n = settings.C, settings.W, core.lam.size, settings.S, core.n_cells[h]
+    disorder = np.log(float(settings.A))
+    q[0 if settings.joint else m + 1] += tau * disorder if settings.joint else disorder
+    for j in range(m + 2):
+        total = (S - n) * q[j]
+        for cell in range(h * C, h * C + n):
+            total += core.values[cell * W + j]
+        q[j] = total / S
+
+
+@kernel(inline=True)
+def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
     """Truncated policy evaluation (Alg. 2) of r-bar, d-bar and psi-bar, each truncated by itself.
 
     ``weights`` (W,) combine them into Q_y. With ``move`` the policy of each step is updated as soon as its values are
     known (Alg. 1, line 6): log pi <- keep log pi + eta Q', where keep = 1 - eta tau because Q_psi contains -log pi.
-    Actions never tried share one Q, which is not computed again for each.
+    Actions never tried share one Q, which is not computed again for each; on return ``q`` holds that of the first step.
     """
     A, C, W, m = settings.A, settings.C, settings.W, core.lam.size
-    pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
-    inverse, values, base, caps = core.inverse, core.values, core.base, settings.caps
-    logits, pi, y, entropy, untried = core.logits, core.pi, core.y, core.entropy, core.untried
-    n_cells, tried, tried_cell, n_tried = core.n_cells, core.tried, core.tried_cell, core.n_tried
+    H = core.n_cells.size
+    entropy_weight = tau if settings.joint else 1.0
     q[:] = 0.0
-    for h in range(n_cells.size - 1, -1, -1):
-        n = n_cells[h]
+    for h in range(H - 1, -1, -1):
+        if settings.joint:
+            settings.caps[h * W] = (1.0 + tau * np.log(float(A))) * (H - h)
         unvisited(settings, h, m, q)
-        y_untried = 0.0
-        for j in range(W):
-            y_untried += q[j] * weights[j]
-        for a in range(A):  # up to the lanes that mirror_step moves along, not to the capacity
-            for k in range(a * C, a * C + (n + LANES - 1) // LANES * LANES):
-                y[k] = y_untried
-        for cell in range(h * C, h * C + n):
-            start_value(values, cell, W, untried[cell], q, entropy[cell], m + 1)
-        for k in range(h * A * C, h * A * C + n_tried[h]):
-            row = np.int64(tried[k])
-            y[row - h * A * C] = row_value(
-                pool_cell, pool_count, start[row], length[row], inverse[row], values, base, row, W, caps, h, weights,
-                pi[row], tried_cell[k],
-            )  # fmt: skip
+        evaluate_step(core, settings, h, weights, q, entropy_weight)
         if move:
-            mirror_step(logits, pi, y, inverse, entropy, untried, h, C, A, n, keep, eta)
+            mirror_step(
+                core.logits, core.pi, core.y, core.inverse, core.entropy, core.untried, h, C, A, core.n_cells[h], keep,
+                eta,
+            )  # fmt: skip
+        if settings.spread and h > 0:
+            mean_after(core, settings, h, tau, q)
+
+
+@kernel(inline=True)
+def threshold(core, settings, i):
+    """The known threshold i, or the mean of its samples."""
+    alpha = settings.thresholds[i]
+    return core.alpha_sum[i] / max(core.alpha_count[0], 1.0) if np.isnan(alpha) else alpha
 
 
 @kernel(inline=True)
@@ -227,15 +342,71 @@ def primal_dual_step(core, settings, eta, tau, eps, weights, v, q, alpha):
     weights[:] = 0.0
     weights[0] = 1.0
     weights[1 : m + 1] = core.lam
-    weights[m + 1] = tau
-    evaluate_optimistic(core, settings, weights, q, 1.0 - eta * tau, eta, True)
-    initial_value(core, settings, v, q)
+    weights[m + 1] = 0.0 if settings.joint else tau
+    evaluate_optimistic(core, settings, weights, q, tau, 1.0 - eta * tau, eta, True)
+    if settings.next_policy:
+        evaluate_step(core, settings, 0, weights, q, tau if settings.joint else 1.0)
+    initial_value(core, settings, tau, v, q)
+    rate = settings.dual_rate * eta
     for i in range(m):
-        alpha[i] = settings.thresholds[i]
-        if np.isnan(alpha[i]):
-            alpha[i] = core.alpha_sum[i] / max(core.alpha_count[0], 1.0)
-        step = (1.0 - eta * tau) * core.lam[i] - eta * (v[1 + i] - eps[i] - alpha[i])
+        alpha[i] = threshold(core, settings, i)
+        step = (1.0 - rate * tau) * core.lam[i] - rate * (v[1 + i] - eps[i] - alpha[i])
         core.lam[i] = min(max(step, 0.0), settings.dual_bound)
+
+
+@kernel(inline=True)
+def plan_greedy(core, settings, weights, q):
+    """The deterministic policy that maximises Q_y on the optimistic model; its estimated values in ``core.plan``."""
+    A, C, m = settings.A, settings.C, core.lam.size
+    y, pi, logits, untried, entropy, inverse = core.y, core.pi, core.logits, core.untried, core.entropy, core.inverse
+    q[:] = 0.0
+    for h in range(core.n_cells.size - 1, -1, -1):
+        unvisited(settings, h, m, q)
+        for cell in range(h * C, h * C + core.n_cells[h]):
+            entropy[cell] = 0.0
+        evaluate_step(core, settings, h, weights, q, 1.0)  # for the sake of y alone: the policy is the old one
+        for c in range(core.n_cells[h]):
+            best = 0
+            for a in range(1, A):
+                if y[a * C + c] > y[best * C + c]:
+                    best = a
+            for a in range(A):
+                row = (h * A + a) * C + c
+                pi[row] = 1.0 if a == best else 0.0
+                logits[row] = 0.0 if a == best else -700.0
+            untried[h * C + c] = 1.0 if inverse[(h * A + best) * C + c] == 0.0 else 0.0
+        evaluate_step(core, settings, h, weights, q, 1.0)
+    initial_value(core, settings, 0.0, core.plan, q)
+
+
+@kernel(inline=True)
+def greedy_step(core, settings, eta, eps, weights, v, q, alpha, states, actions, rewards, utilities, thresholds):
+    """One episode of a greedy learner: move the multipliers by the plan that was played, add the data, plan again.
+
+    ``eta`` is the weight of a multiplier in the new plan. On return ``v`` holds the values of the plan that was played.
+    """
+    m = core.lam.size
+    v[:] = core.plan
+    for i in range(m):
+        alpha[i] = threshold(core, settings, i)
+        core.lam[i] = min(
+            max(core.lam[i] + settings.dual_rate * (alpha[i] + eps[i] - v[1 + i]), 0.0), settings.dual_bound
+        )
+    record(core, settings, states, actions, rewards, utilities, thresholds)
+    weights[:] = 0.0
+    weights[0] = 1.0
+    for i in range(m):
+        weights[1 + i] = eta * core.lam[i]
+    plan_greedy(core, settings, weights, q)
+
+
+@kernel
+def first_plan(core, settings, step):
+    """The plan of a greedy learner that has seen nothing, or only logged episodes; multipliers do not weigh yet."""
+    core, settings, step = borrow(core), borrow(settings), borrow(step)
+    step[0] = 0.0
+    step[0, 0] = 1.0
+    plan_greedy(core, settings, step[0], step[2])
 
 
 @kernel
@@ -246,8 +417,16 @@ def observe_primal_dual(core, settings, eta, tau, eps, episode, step, alpha, pla
     """
     core, settings, eps, step, alpha = borrow(core), borrow(settings), borrow(eps), borrow(step), borrow(alpha)
     states, actions, rewards, utilities, thresholds = borrow(episode)
-    primal_dual_step(core, settings, eta, tau, eps, step[0], step[1], step[2], alpha)
-    record(core, settings, states, actions, rewards, utilities, thresholds)
+    if settings.greedy:
+        greedy_step(
+            core, settings, eta, eps, step[0], step[1], step[2], alpha, states, actions, rewards, utilities, thresholds
+        )
+    else:
+        if settings.data_first:
+            record(core, settings, states, actions, rewards, utilities, thresholds)
+        primal_dual_step(core, settings, eta, tau, eps, step[0], step[1], step[2], alpha)
+        if not settings.data_first:
+            record(core, settings, states, actions, rewards, utilities, thresholds)
     played[0] += 1
 
 
@@ -260,9 +439,9 @@ def record_only(core, settings, episode):
 
 
 @kernel
-def estimate(core, settings, step):
+def estimate(core, settings, tau, step):
     """Evaluate the current policy on the current optimistic model; ``step[1]`` holds its estimated values."""
     core, settings, step = borrow(core), borrow(settings), borrow(step)
     step[0] = 0.0
-    evaluate_optimistic(core, settings, step[0], step[2], 1.0, 0.0, False)
-    initial_value(core, settings, step[1], step[2])
+    evaluate_optimistic(core, settings, step[0], step[2], tau, 1.0, 0.0, False)
+    initial_value(core, settings, tau, step[1], step[2])

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from flexdome.cmdp import Problem
 from flexdome.errors import unknown_name
 from flexdome.learners.base import Beliefs, Learner
-from flexdome.learners.registry import Entry
+from flexdome.learners.registry import Entry, Registry
 from flexdome.learners.storage import read_learner
 
 __all__ = ["LEARNERS", "Beliefs", "Entry", "Learner", "load_learner", "make_learner"]
@@ -28,10 +27,67 @@ _ROWS = (
         regret="T^(5/6), strong",
         violation="near-constant, strong",
         needs=("Slater gap",),
+        last_iterate=True,
+    ),
+    Entry(
+        id="optprimaldual",
+        target="flexdome.learners.optprimaldual:OptPrimalDual",
+        version=1,
+        summary="unregularised primal-dual, the paper's Vanilla PD",
+        citation="Efroni, Mannor and Pirotta 2020, arXiv 2003.02189",
+        regret="sqrt(T), weak",
+        violation="sqrt(T), weak",
+        needs=("Slater gap", "known thresholds"),
+        reconstructed=("bonus of the reward", "rho"),
+    ),
+    Entry(
+        id="uopt-rpgpd",
+        target="flexdome.learners.uopt_rpgpd:UOptRPGPD",
+        version=1,
+        summary="decaying regularisation with a uniform-PAC bonus",
+        citation="Kitamura et al. 2024, arXiv 2401.17780",
+        regret="T^(6/7), strong",
+        violation="T^(6/7), strong",
+        needs=("known thresholds",),
+        reconstructed=("exponents of the theorem", "factor H of the bonus", "bound on the multipliers"),
+        last_iterate=True,
+    ),
+    Entry(
+        id="uopt-rpgpd-notebook",
+        target="flexdome.learners.uopt_notebook:UOptNotebook",
+        version=1,
+        summary="UOpt-RPGPD with the slips of its authors' notebook, for comparison",
+        citation="Kitamura et al. 2024, notebook of matsuolab/Uniform-PAC-Primal-Dual-CMDP",
+        regret="none",
+        violation="none",
+        needs=("known thresholds",),
+    ),
+    Entry(
+        id="rpd-oe",
+        target="flexdome.learners.rpd_oe:RPDOE",
+        version=1,
+        summary="constant regularisation, no margin",
+        citation="Müller, Alatur, Cevher, Ramponi and He 2024, arXiv 2402.15776",
+        regret="T^0.93, strong",
+        violation="T^0.93, strong",
+        needs=("Slater gap", "known thresholds"),
+        reconstructed=("exponents of the schedules", "bonus", "dual box"),
+        last_iterate=True,
+    ),
+    Entry(
+        id="optpess-pd",
+        target="flexdome.learners.optpess_pd:OptPessPrimalDual",
+        version=1,
+        summary="optimistic planning with a pessimistic queue",
+        citation="Liu, Zhou, Kalathil, Kumar and Tian 2021, arXiv 2106.02684",
+        regret="sqrt(T), weak",
+        violation="constant, weak",
+        needs=("Slater gap", "known thresholds"),
+        reconstructed=("every constant", "the bonus"),
     ),
 )
 
-LEARNERS: Mapping[str, Entry] = MappingProxyType({row.id: row for row in _ROWS})
+LEARNERS: Mapping[str, Entry] = Registry(_ROWS)
 
 
 def make_learner(id: str, problem: Problem, **options: Any) -> Learner:

@@ -133,6 +133,10 @@ class Learner(ABC):
         self.threshold_changes.append((self.episode, [float(alpha) for alpha in changed.thresholds]))
         self._thresholds_changed()
 
+    def _count(self) -> None:
+        """One more episode observed."""
+        self._played[0] += 1
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to ``path`` (no pickle); an interruption at any byte leaves the previous file."""
         from flexdome.learners.storage import write_learner

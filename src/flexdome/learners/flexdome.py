@@ -37,6 +37,12 @@ from flexdome.theory.constants import LONGEST, as_confidence
 
 __all__ = ["FlexDOME"]
 
+Unvisited = Literal["paper", "optimistic"]
+TUNINGS: dict[str, tuple[float, float, Unvisited]] = {  # bonus_scale, margin_scale, unvisited
+    "stated": (1e-3, 1e-5, "paper"),
+    "practical": (0.0, 2e-5, "optimistic"),
+}
+
 
 class FlexDOME(PrimalDualLearner):
     """Near-constant strong violation, sublinear strong regret.
@@ -46,12 +52,14 @@ class FlexDOME(PrimalDualLearner):
     problem : what may be known
     episodes : T, for the logarithms of the bonuses; running past it is allowed
     delta : confidence
-    bonus_scale : c_b; 1 is the theory's, 1e-3 the paper's experiments'
-    margin_scale : c_e; 1 is the theory's, 1e-5 the paper's experiments'
+    bonus_scale : c_b; 1 is the theory's, 1e-3 the paper's experiments' and the default
+    margin_scale : c_e; 1 is the theory's, 1e-5 the paper's experiments' and the default
     seed : recorded; FlexDOME draws no random numbers of its own
     schedules : eta_t, tau_t and margin; None is Theorem 1
     margin : False switches the safety margin off (an ablation)
     regularisation : False sets tau_t = 0 (an ablation)
+    tuning : ``"stated"``, the defaults above, or ``"practical"``: scales and ``unvisited`` as one sweep chose them for
+        every learner alike (docs/tuning.md); an option that is given overrides either
     unvisited : what an action never tried is worth: its bonus (``"paper"``) or the most possible (``"optimistic"``)
     scale_entropy_bonus : whether c_b scales the entropy's bonus too
     dual_bound : side of the dual box; None is 4 H / Slater gap
@@ -73,20 +81,25 @@ class FlexDOME(PrimalDualLearner):
         problem: Problem,
         episodes: int = 80_000,
         delta: float = 0.1,
-        bonus_scale: float = 1e-3,
-        margin_scale: float = 1e-5,
+        bonus_scale: float | None = None,
+        margin_scale: float | None = None,
         seed: int = 0,
         *,
+        tuning: Literal["stated", "practical"] = "stated",
         schedules: Schedules | None = None,
         margin: bool = True,
         regularisation: bool = True,
-        unvisited: Literal["paper", "optimistic"] = "paper",
+        unvisited: Literal["paper", "optimistic"] | None = None,
         scale_entropy_bonus: bool = True,
         dual_bound: float | None = None,
     ) -> None:
         episodes, delta = as_int("episodes", episodes, 1, LONGEST), as_confidence(delta)
-        bonus_scale = as_float("bonus_scale", bonus_scale, low=0.0)
-        margin_scale = as_float("margin_scale", margin_scale, low=0.0)
+        if not isinstance(tuning, str) or tuning not in TUNINGS:
+            raise ValidationError(f"tuning is {shown(tuning)}; it must be 'stated' or 'practical'")
+        defaults = TUNINGS[tuning]
+        bonus_scale = as_float("bonus_scale", defaults[0] if bonus_scale is None else bonus_scale, low=0.0)
+        margin_scale = as_float("margin_scale", defaults[1] if margin_scale is None else margin_scale, low=0.0)
+        unvisited = defaults[2] if unvisited is None else unvisited
         switches = {"margin": margin, "regularisation": regularisation, "scale_entropy_bonus": scale_entropy_bonus}
         for name, switch in switches.items():
             if not isinstance(switch, bool):

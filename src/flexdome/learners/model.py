@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import mmap
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +19,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import LARGEST_SIZE, Float
 from flexdome.errors import ValidationError
 from flexdome.kernels.lanes import BLOCK, LANES, TOGETHER
-from flexdome.kernels.optimistic import Core, Settings
+from flexdome.kernels.optimistic import ROOT, Core, Settings
 
 __all__ = ["FIRST_POOL", "OptimisticModel"]
 
@@ -85,6 +86,7 @@ class OptimisticModel:
             n_tried=_zeros(H, whole),
             y=_zeros(A * C),
             lam=_zeros(m),
+            plan=_zeros(W),
             alpha_sum=_zeros(m),
             alpha_count=_zeros(1),
         )
@@ -93,24 +95,42 @@ class OptimisticModel:
     def settings(
         self,
         problem: Problem,
-        bonus: tuple[float, float, float],
-        optimistic: bool,
+        bonus: Sequence[float],
         dual_bound: float,
+        *,
+        kind: int = ROOT,
+        optimistic: bool = False,
+        spread: bool = False,
+        joint: bool = False,
+        next_policy: bool = False,
+        dual_rate: float = 1.0,
+        data_first: bool = False,
+        greedy: bool = False,
     ) -> Settings:
-        """The constants of a primal-dual learner on this model."""
-        H, _, A = self.shape
+        """The constants of a primal-dual learner on this model; see :class:`flexdome.kernels.optimistic.Settings`."""
+        H, S, A = self.shape
         m = problem.constraints
         caps = np.zeros((H, self.W))
         remaining = np.arange(H, 0, -1.0)
         caps[:, : m + 1] = remaining[:, None]
         caps[:, m + 1] = remaining * np.log(A)
         starts = np.flatnonzero(problem.initial)
+        coefficients = np.zeros(4)
+        coefficients[: len(bonus)] = bonus
         return Settings(
             A=A,
             C=self.C,
             W=self.W,
-            bonus=np.array(bonus),
+            S=S,
+            kind=kind,
+            bonus=coefficients,
             optimistic=optimistic,
+            spread=spread,
+            joint=joint,
+            next_policy=next_policy,
+            dual_rate=dual_rate,
+            data_first=data_first,
+            greedy=greedy,
             caps=caps.ravel(),
             dual_bound=dual_bound,
             thresholds=np.array(problem.thresholds),

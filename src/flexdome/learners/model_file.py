@@ -15,7 +15,7 @@ import numpy.typing as npt
 from flexdome.cmdp.validation import Float, as_array, check_range
 from flexdome.errors import ValidationError
 from flexdome.kernels.lanes import TOGETHER
-from flexdome.kernels.optimistic import Settings
+from flexdome.kernels.optimistic import Settings, set_all_bases
 from flexdome.learners.model import FIRST_POOL, OptimisticModel
 
 __all__ = ["model_state", "restore_model"]
@@ -60,7 +60,7 @@ def model_state(model: OptimisticModel) -> Arrays:
         state[name] = getattr(core, name)[rows]
     for name in ("entropy", "untried"):
         state[name] = getattr(core, name)[cells]
-    for name in ("lam", "alpha_sum", "alpha_count"):
+    for name in ("lam", "plan", "alpha_sum", "alpha_count"):
         state[name] = getattr(core, name).copy()
     return state
 
@@ -138,6 +138,7 @@ def restore_model(model: OptimisticModel, settings: Settings, episode: int, stat
     read.agree("untried", np.abs(untried - exact) <= ROUNDING, "is not the probability of actions never tried")
 
     lam = read.number("lam", (m,), 0.0, settings.dual_bound)
+    plan = read.number("plan", (model.W,), 0.0, LARGEST_SUM)
     alpha_sum = read.number("alpha_sum", (m,), -LARGEST_SUM, LARGEST_SUM)
     alpha_count = read.count("alpha_count", (1,), 0, H * each_step[0])
     read.finish()
@@ -150,18 +151,10 @@ def restore_model(model: OptimisticModel, settings: Settings, episode: int, stat
     core.n_visits[rows], core.sum_r[rows], core.sum_d[:, rows] = n_visits, sum_r, sum_d
     core.logits[rows], core.pi[rows] = logits, pi
     core.entropy[cells], core.untried[cells] = entropy, untried
-    core.lam[:], core.alpha_sum[:], core.alpha_count[:] = lam, alpha_sum, alpha_count
-    # As kernels.optimistic.record computes them, operation by operation.
-    seen = n_visits > 0
-    inverse = 1.0 / n_visits[seen]
-    scale = np.sqrt(inverse)
-    phi = settings.bonus[0] * scale + settings.bonus[1] * scale
-    core.inverse[rows[seen]] = inverse
-    base = core.base.reshape(-1, model.W)
-    base[rows[seen], 0] = sum_r[seen] * inverse + phi
-    for i in range(m):
-        base[rows[seen], 1 + i] = sum_d[i, seen] * inverse + phi
-    base[rows[seen], 1 + m] = settings.bonus[2] * scale
+    core.lam[:], core.plan[:], core.alpha_sum[:], core.alpha_count[:] = lam, plan, alpha_sum, alpha_count
+    seen = rows[n_visits > 0]
+    core.inverse[seen] = 1.0 / core.n_visits[seen]
+    set_all_bases(model.core, settings)
 
 
 def _read_successors(

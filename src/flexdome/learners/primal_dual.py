@@ -11,7 +11,7 @@ A member of this family is its schedules, its bonus, its dual set and its margin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,9 +39,11 @@ class PrimalDualLearner(Learner):
     Parameters
     ----------
     schedules : eta_t, tau_t and margin
-    bonus : numerators of phi_r, phi_p and of the entropy's bonus, each over sqrt(max(N, 1))
-    optimistic : whether an action never tried has the largest value possible instead of its bonus alone
+    bonus : coefficients of the bonus, in the order of :func:`flexdome.kernels.optimistic.width`; the third is the
+        entropy's, over sqrt(max(N, 1))
     dual_bound : side of the dual box
+    form : how the member differs from FlexDOME: ``kind``, ``optimistic``, ``spread``, ``joint``, ``next_policy`` and
+        ``dual_rate`` of :class:`flexdome.kernels.optimistic.Settings`
     """
 
     def __init__(
@@ -51,16 +53,16 @@ class PrimalDualLearner(Learner):
         episodes: int,
         seed: int,
         schedules: Schedules,
-        bonus: tuple[float, float, float],
-        optimistic: bool,
+        bonus: Sequence[float],
         dual_bound: float,
+        **form: Any,
     ) -> None:
         super().__init__(problem, episodes, seed)
         self.schedules = schedules
         check_range("bonus", np.array(bonus), 0.0, LARGEST)
         bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
         self.model = OptimisticModel(problem)
-        self.settings = self.model.settings(problem, bonus, optimistic, bound)
+        self.settings = self.model.settings(problem, bonus, bound, **form)
         self._table_first = 1
         self._table: tuple[Float, Float, Float] | None = None
         self.schedule(1, 1)
@@ -129,7 +131,7 @@ class PrimalDualLearner(Learner):
         """What the learner holds to be true of the policy it is about to play."""
         m = self.problem.constraints
         core, settings = self.model.core, self.settings
-        estimate(core, settings, self._step)
+        estimate(core, settings, float(self.schedule(self.episode + 1, 1)[1][0]), self._step)
         values = self._step[1].copy()
         sampled = core.alpha_sum / max(core.alpha_count[0], 1.0)
         visits = self.visits

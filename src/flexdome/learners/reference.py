@@ -41,7 +41,7 @@ class NumpyFlexDOME:
     def evaluate(self) -> tuple[Float, Float]:
         """Truncated policy evaluation (Alg. 2): Q of (r, d_1, ..., d_m, psi), and their values at the start."""
         n, pi, psi = np.maximum(self.N, 1.0), self.policy, -self.log_pi
-        phi_r, phi_p, phi_psi = (b / np.sqrt(n) for b in self.bonus)
+        phi_r, phi_p, phi_psi = (b / np.sqrt(n) for b in self.bonus[:3])
         bar = np.stack([self.sum_r / n + phi_r + phi_p, *(self.sum_d / n + phi_r + phi_p), psi + phi_psi])
         p = self.N_next / n[..., None]
         Q, V = np.empty_like(bar), np.zeros((self.m + 2, self.S))

@@ -132,7 +132,7 @@ def _snapshot(learner: Learner) -> Snapshot:
     return Snapshot(learner.policy, learner.multipliers, learner.visits)
 
 
-def _buffers(cmdp: CMDP, W: int) -> Buffers:
+def episode_buffers(cmdp: CMDP, W: int = 4) -> Buffers:
     H, S, A, m = cmdp.horizon, cmdp.states, cmdp.actions, cmdp.constraints
     return Buffers(
         states=np.zeros(H + 1, dtype=np.int64),
@@ -162,7 +162,7 @@ def _run_compiled(
     known = learner.problem.thresholds_known
     thresholds = np.zeros((0, 0, 0)) if known else randomness.thresholds(first, count)
     schedules = learner.schedule(first, count)
-    buffers = _buffers(cmdp, learner.model.W)
+    buffers = episode_buffers(cmdp, learner.model.W)
     done = 0
     while done < count:
         learner.model.reserve()
@@ -186,7 +186,7 @@ def _run_observed(
     uniforms = randomness.uniforms(first, exact.size)
     known = learner.problem.thresholds_known
     thresholds = None if known else randomness.thresholds(first, exact.size)
-    buffers = _buffers(cmdp, 4)
+    buffers = episode_buffers(cmdp)
     for t in range(exact.size):
         policy = learner.policy
         out[t, 1 + m : 1 + 2 * m] = learner.multipliers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,20 +25,23 @@ LARGEST = 1e100  # of any step size, weight, margin, bonus and multiplier, so th
 
 @dataclass(frozen=True)
 class Power:
-    """``coefficient * t ** exponent``."""
+    """``coefficient * (t + shift) ** exponent``."""
 
+    vectorised: ClassVar[bool] = True
     coefficient: float
     exponent: float = 0.0
+    shift: float = 0.0
 
     def __call__(self, t: Any) -> Any:
         """The value at t, a number or an array."""
-        return self.coefficient * np.asarray(t, dtype=np.float64) ** self.exponent
+        return self.coefficient * (np.asarray(t, dtype=np.float64) + self.shift) ** self.exponent
 
 
 @dataclass(frozen=True)
 class Margin:
     """``coefficient * t ** (-1/6) * log(size * t) ** (1/4)``: Theorem 1's margin, size = 4 S A H / delta."""
 
+    vectorised: ClassVar[bool] = True
     coefficient: float
     size: float
 
@@ -94,7 +97,7 @@ def _values(name: str, function: Function | float, t: Float, shape: tuple[int, .
             rule = f"a number or have shape {shape}" if shape else "a number"
             raise ValidationError(f"{name} has shape {constant.shape}; it must be {rule}")
         return np.broadcast_to(constant, (t.size, width)).copy()
-    if isinstance(function, (Power, Margin)):
+    if getattr(function, "vectorised", False):
         return np.repeat(function(t)[:, None], width, axis=1)
     values = np.empty((t.size, width))
     for k, row in zip(t, values, strict=True):

@@ -1,0 +1,96 @@
+"""Practical constants: one sweep over development instances, for every learner alike.
+
+    python -m benchmarks.tune                 about five minutes on two cores; prints the table of docs/tuning.md
+
+T = 20,000 on instances 100 and 101 of four families; results elsewhere are reported on other instances. A setting's
+score is the geometric mean, over the eight instances, of strong regret plus strong violation.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+import flexdome as fd
+
+EPISODES = 20_000
+FAMILIES = ("paper-v1", "independent-v1", "conflict-v1", "multi-v1")
+SEEDS = (100, 101)
+BOTH = ("paper", "optimistic")
+GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "flexdome": {
+        "bonus_scale": (0.0, 1e-4, 1e-3),
+        "margin_scale": (1e-5, 2e-5, 5e-5, 1e-4),
+        "unvisited": BOTH,
+    },
+    "optprimaldual": {
+        "bonus_scale": (0.0, 1e-5, 1e-4),
+        "policy_step": (0.003, 0.01, 0.03, 0.1),
+        "dual_step": (0.03, 0.1, 0.3),
+        "unvisited": BOTH,
+    },
+    "uopt-rpgpd": {
+        "bonus_scale": (3e-3, 1e-2, 3e-2),
+        "exponent_eta": (0.3, 0.4, 0.53),
+        "exponent_tau": (0.4, 0.5, 0.6, 0.7),
+    },
+    "rpd-oe": {
+        "bonus_scale": (0.0, 1e-4, 1e-3),
+        "exponent_eta": (0.2, 0.3, 0.4),
+        "exponent_tau": (0.2, 0.3, 0.4),
+        "unvisited": BOTH,
+    },
+    "optpess-pd": {
+        "bonus_scale": (0.0, 1e-4, 1e-3),
+        "margin_scale": (0.0, 1e-6, 1e-5, 1e-4),
+        "weight_scale": (0.3, 1.0, 3.0),
+    },
+}
+
+
+def settings(learner: str) -> Iterator[dict[str, Any]]:
+    """Every point of a learner's grid."""
+    for values in product(*GRIDS[learner].values()):
+        yield dict(zip(GRIDS[learner], values, strict=True))
+
+
+def measure(job: tuple[str, dict[str, Any]]) -> list[tuple[float, float]]:
+    """Strong regret and strong violation on every development instance."""
+    learner, options = job
+    results = []
+    for family, seed in product(FAMILIES, SEEDS):
+        cmdp = fd.make_cmdp(family, seed=seed)
+        history = fd.simulate(fd.make_learner(learner, cmdp.problem(), episodes=EPISODES, **options), cmdp, seed=seed)
+        results.append((float(history.strong_regret[-1]), float(history.strong_violation[-1])))
+    return results
+
+
+def main() -> None:
+    """Print the best five settings of each learner, as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("learners", nargs="*", default=list(GRIDS), help="which learners")
+    jobs = [(name, options) for name in parser.parse_args().learners for options in settings(name)]
+    measure(("flexdome", {}))  # compiles before the workers start
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        results = list(pool.map(measure, jobs, chunksize=4))
+    print("| learner | setting | score | mean strong regret | mean strong violation |\n|---|---|---|---|---|")
+    for name in dict.fromkeys(name for name, _ in jobs):
+        rows = []
+        for (learner, options), pairs in zip(jobs, results, strict=True):
+            if learner == name:
+                regret, violation = np.array(pairs).T
+                score = float(np.exp(np.log(regret + violation + 1.0).mean()))
+                rows.append((score, options, regret.mean(), violation.mean()))
+        for score, options, regret, violation in sorted(rows, key=lambda row: row[0])[:5]:
+            text = ", ".join(f"{k}={v}" for k, v in options.items())
+            print(f"| `{name}` | {text} | {score:,.0f} | {regret:,.0f} | {violation:,.0f} |")
+
+
+if __name__ == "__main__":
+    main()

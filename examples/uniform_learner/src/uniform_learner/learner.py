@@ -1,0 +1,54 @@
+"""Plays every action alike, and counts what it sees."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from flexdome.cmdp import Episode, Problem
+from flexdome.learners import Beliefs, Learner
+
+
+class UniformLearner(Learner):
+    """The floor of every comparison."""
+
+    id: ClassVar[str] = "uniform"
+
+    def __init__(self, problem: Problem, episodes: int = 1000, seed: int = 0) -> None:
+        super().__init__(problem, episodes, seed)
+        self.counts = np.zeros((problem.horizon, problem.states, problem.actions))
+
+    @property
+    def policy(self) -> np.ndarray:
+        """(H, S, A)."""
+        return np.full(self.counts.shape, 1.0 / self.problem.actions)
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """(m,)."""
+        return np.zeros(self.problem.constraints)
+
+    def observe(self, episode: Episode) -> None:
+        """Count the visits; ``checked`` refuses bad episodes before anything changes."""
+        self.preload([episode])
+        self._count()
+
+    def preload(self, episodes: Iterable[Episode]) -> None:
+        """Count the visits of logged episodes."""
+        steps = np.arange(self.problem.horizon)
+        for states, actions, *_ in [episode.checked(self.problem) for episode in episodes]:
+            self.counts[steps, states[:-1], actions] += 1.0
+
+    def beliefs(self) -> Beliefs:
+        """It believes nothing."""
+        nothing = np.full(self.problem.constraints, np.nan)
+        return Beliefs(np.nan, nothing, self.problem.thresholds, nothing, np.ones(self.counts.shape), self.counts)
+
+    def _options(self) -> dict[str, Any]:
+        return {"episodes": self.episodes, "seed": self.seed}
+
+    def _state(self) -> dict[str, np.ndarray]:
+        return {"visits": self.counts}
+
+    def _restore(self, state: dict[str, np.ndarray]) -> None:
+        self.counts[:] = state["visits"]

@@ -1,0 +1,113 @@
+"""OptPess-PrimalDual (Liu, Zhou, Kalathil, Kumar and Tian 2021): the ancestor of the decaying margin.
+
+In every episode the policy is the exact optimum of an optimistic Lagrangian, and the multiplier is a queue that asks
+for a margin eps_k more than the threshold:
+
+    pi_k      = argmax_pi V_r^pi + sum_i (lam_{k,i} / eta_k) V_{d_i}^pi   on the optimistic empirical model
+    lam_{k+1} = max(lam_k + alpha + eps_k - V_d^{pi_k}, 0)
+    eta_k     = Xi H sqrt(k),   eps_k = 5 H^2 sqrt(S^3 A) (log(k / delta') + 1) / sqrt(k log(k / delta'))
+
+with delta' = delta / (16 S^2 A H), bonuses (1 + H sqrt(S)) sqrt(Z / n), Z = log(16 S^2 A H K / delta), and truncation
+at H - h + 1. Claimed: *weak* regret of order sqrt(K), *weak* violation of order 1. It needs the Slater gap Xi (there
+tau - c^0, the slack of a known safe policy), not the policy.
+
+Reconstructed
+-------------
+From memory of the paper; all constants are unverified, and the bonus is a guess of the right order. Thresholds are
+assumed known in the paper; where they are not, the running mean of their samples is used. **Order**: a plan is made
+after each episode, from all data; a state never visited is played uniformly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from flexdome.cmdp import Problem
+from flexdome.kernels.optimistic import first_plan
+from flexdome.learners.primal_dual import PrimalDualLearner
+from flexdome.learners.tuning import Tuning, checked, chosen, untried
+from flexdome.theory.schedules import LARGEST, Power, Schedules
+
+__all__ = ["OptPessPrimalDual"]
+
+PRACTICAL = {"bonus_scale": 1e-4, "margin_scale": 1e-5, "weight_scale": 1.0}  # docs/tuning.md
+
+
+@dataclass(frozen=True)
+class QueueMargin:
+    """``coefficient (log(t / delta) + 1) / sqrt(t log(t / delta))``."""
+
+    vectorised: ClassVar[bool] = True
+    coefficient: float
+    delta: float
+
+    def __call__(self, t: Any) -> Any:
+        """The margin at t, a number or an array."""
+        t = np.asarray(t, dtype=np.float64)
+        log = np.log(t / self.delta)
+        return self.coefficient * (log + 1.0) / np.sqrt(t * log)
+
+
+class OptPessPrimalDual(PrimalDualLearner):
+    """Optimistic planning, pessimistic queue.
+
+    Parameters
+    ----------
+    tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
+    bonus_scale, margin_scale : 1 is the theory's
+    weight_scale : multiplies 1 / eta_k, the weight of a queue in the Lagrangian
+    unvisited : what an action never tried is worth: its bonus (theory) or the most possible (practical)
+    """
+
+    id: ClassVar[str] = "optpess-pd"
+
+    def __init__(
+        self,
+        problem: Problem,
+        episodes: int = 80_000,
+        delta: float = 0.1,
+        seed: int = 0,
+        *,
+        tuning: Tuning = "theory",
+        bonus_scale: float | None = None,
+        margin_scale: float | None = None,
+        weight_scale: float | None = None,
+        unvisited: Literal["paper", "optimistic"] | None = None,
+    ) -> None:
+        checked(problem, episodes, delta)
+        theory = {"bonus_scale": 1.0, "margin_scale": 1.0, "weight_scale": 1.0}
+        given = {"bonus_scale": bonus_scale, "margin_scale": margin_scale, "weight_scale": weight_scale}
+        numbers = chosen(tuning, theory, PRACTICAL, given)
+        S, A, H = problem.states, problem.actions, problem.horizon
+        root = numbers["bonus_scale"] * math.sqrt(math.log(16.0 * S**2 * A * H * episodes / delta))
+        margin = numbers["margin_scale"] * 5.0 * H**2 * math.sqrt(S**3 * A)
+        super().__init__(
+            problem,
+            episodes=episodes,
+            seed=seed,
+            schedules=Schedules(  # the plan made after episode t is for episode t + 1
+                eta=Power(numbers["weight_scale"] / (problem.slater_gap * H), -0.5, shift=1.0),
+                tau=0.0,
+                margin=QueueMargin(margin, delta / (16.0 * S**2 * A * H)),
+            ),
+            bonus=(root, root * H * math.sqrt(S), 0.0),
+            dual_bound=LARGEST,
+            optimistic=untried(tuning, unvisited, "optimistic"),
+            greedy=True,
+        )
+        self._given: dict[str, Any] = {
+            "episodes": episodes,
+            "delta": delta,
+            "seed": seed,
+            "tuning": tuning,
+            **numbers,
+            "unvisited": "optimistic" if self.settings.optimistic else "paper",
+        }
+        first_plan(self.model.core, self.settings, self._step)
+
+    def _options(self) -> dict[str, Any]:
+        return dict(self._given)

@@ -1,0 +1,100 @@
+"""OptPrimalDual-CMDP (Efroni, Mannor and Pirotta 2020, Algorithm 4): the paper's "Vanilla PD".
+
+No regularisation, no margin. In utility form, with n the visits before the episode, K the number of episodes,
+L_p = log(6 S A H K / delta) and L = 2 log(6 S A H (m + 1) K / delta):
+
+    beta_p(s') = 2 sqrt(p^ (1 - p^) L_p / n) + (14/3) L_p / n
+    bonus      = sqrt(L / n) + H sum_s' beta_p(s'),   r-bar = r^ + bonus,  d-bar = d^ + bonus
+    pi_{k+1}   ~ pi_k exp(t_K (Q_r + sum_i lam_i Q_{d_i})),    t_K = sqrt(2 log A / (H^2 (1 + m rho)^2 K))
+    lam_{k+1}  = Proj_[0, rho] (lam_k - (1 / t_lam) (V_d - alpha)),  t_lam = sqrt(H^2 m K / rho^2)
+
+with truncated evaluation at H - h + 1. Claimed: *weak* regret and violation of order sqrt(K). The multipliers and the
+policy of a run oscillate; the guarantee is for the mixture.
+
+Reconstructed
+-------------
+Steps and truncation are from the paper's listing. Not verified: the constants of the reward's bonus, and rho, for which
+H / Slater gap is taken. Thresholds are assumed known in the paper; where they are not, the running mean of their
+samples is used. With the theory's constants the policy moves by about 1e-4 an episode at K = 80,000.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Literal
+
+from flexdome.cmdp import Problem
+from flexdome.kernels.optimistic import VARIANCE
+from flexdome.learners.primal_dual import PrimalDualLearner
+from flexdome.learners.tuning import Tuning, checked, chosen, untried
+from flexdome.theory import Schedules
+
+__all__ = ["OptPrimalDual"]
+
+PRACTICAL = {"bonus_scale": 0.0, "policy_step": 0.1, "dual_step": 0.3}  # docs/tuning.md
+
+
+class OptPrimalDual(PrimalDualLearner):
+    """The unregularised primal-dual method.
+
+    Parameters
+    ----------
+    tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
+    bonus_scale : 1 is the theory's
+    policy_step, dual_step : t_K and 1 / t_lam
+    dual_bound : rho; None is H / Slater gap
+    unvisited : what an action never tried is worth: its bonus (theory) or the most possible (practical)
+    """
+
+    id: ClassVar[str] = "optprimaldual"
+
+    def __init__(
+        self,
+        problem: Problem,
+        episodes: int = 80_000,
+        delta: float = 0.1,
+        seed: int = 0,
+        *,
+        tuning: Tuning = "theory",
+        bonus_scale: float | None = None,
+        policy_step: float | None = None,
+        dual_step: float | None = None,
+        dual_bound: float | None = None,
+        unvisited: Literal["paper", "optimistic"] | None = None,
+    ) -> None:
+        checked(problem, episodes, delta)
+        S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
+        rho = H / problem.slater_gap if dual_bound is None else dual_bound
+        theory = {
+            "bonus_scale": 1.0,
+            "policy_step": math.sqrt(2.0 * math.log(A) / (H**2 * (1.0 + m * rho) ** 2 * episodes)),
+            "dual_step": rho / math.sqrt(H**2 * m * episodes),
+        }
+        given = {"bonus_scale": bonus_scale, "policy_step": policy_step, "dual_step": dual_step}
+        numbers = chosen(tuning, theory, PRACTICAL, given)
+        L_p = math.log(6.0 * S * A * H * episodes / delta)
+        L = 2.0 * math.log(6.0 * S * A * H * (m + 1) * episodes / delta)
+        scale, step = numbers["bonus_scale"], numbers["policy_step"]
+        super().__init__(
+            problem,
+            episodes=episodes,
+            seed=seed,
+            schedules=Schedules(eta=step, tau=0.0),
+            bonus=(scale * math.sqrt(L), scale * 2.0 * H * math.sqrt(L_p), 0.0, scale * H * S * 14.0 / 3.0 * L_p),
+            dual_bound=rho,
+            kind=VARIANCE,
+            optimistic=untried(tuning, unvisited, "optimistic"),
+            dual_rate=numbers["dual_step"] / step if step > 0.0 else 0.0,
+        )
+        self._given: dict[str, Any] = {
+            "episodes": episodes,
+            "delta": delta,
+            "seed": seed,
+            "tuning": tuning,
+            **numbers,
+            "dual_bound": self.settings.dual_bound,
+            "unvisited": "optimistic" if self.settings.optimistic else "paper",
+        }
+
+    def _options(self) -> dict[str, Any]:
+        return dict(self._given)

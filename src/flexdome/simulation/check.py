@@ -1,0 +1,256 @@
+"""What any learner must be able to do, ours or anyone's: ``fd.check_learner(MyLearner)``.
+
+Each check is a sentence. A learner that fails one gets a :class:`CheckError` that says which, and what was seen.
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flexdome.cmdp import CMDP, Episode
+from flexdome.errors import FlexDOMEError, ValidationError
+from flexdome.families import make_cmdp
+from flexdome.kernels.episodes import play
+from flexdome.learners import Entry, Learner
+from flexdome.learners.storage import read_learner
+from flexdome.simulation.randomness import Randomness
+from flexdome.simulation.run import episode_buffers, simulate
+
+__all__ = ["CheckError", "check_learner"]
+
+EPISODES = 60
+SEED = 11
+
+
+class CheckError(FlexDOMEError):
+    """A learner broke one of the rules that every learner keeps."""
+
+
+class _Local(Entry):
+    """A row for a class that need not be registered, nor importable by name."""
+
+    def __init__(self, learner: type[Learner]) -> None:
+        super().__init__(learner.id, "", 1, "", "", "", "")
+        object.__setattr__(self, "_class", learner)
+
+    def load(self) -> type[Learner]:
+        """The class itself."""
+        learner: type[Learner] = self._class  # type: ignore[attr-defined]
+        return learner
+
+
+class _Subject:
+    """The learner class under test, on one small CMDP."""
+
+    def __init__(self, learner: type[Learner], cmdp: CMDP, options: dict[str, Any], randomises: bool) -> None:
+        self.learner, self.cmdp, self.options, self.randomises = learner, cmdp, options, randomises
+        self.problem = cmdp.problem()
+
+    def make(self, seed: int = 0) -> Learner:
+        return self.learner(self.problem, episodes=EPISODES, seed=seed, **self.options)
+
+    def episodes(self, learner: Learner, count: int, observe: bool = True) -> list[Episode]:
+        """Play ``count`` episodes of ``learner``, which observes them (or only its present policy is played)."""
+        randomness = Randomness(self.cmdp, SEED)
+        first = learner.episode + 1
+        uniforms, samples = randomness.uniforms(first, count), randomness.thresholds(first, count)
+        buffers = episode_buffers(self.cmdp)
+        played = []
+        for t in range(count):
+            play(np.ascontiguousarray(learner.policy), tuple(self.cmdp.model), uniforms, t, buffers)
+            states, actions, rewards, utilities = (array.copy() for array in buffers[:4])
+            thresholds = None if self.problem.thresholds_known else samples[t]
+            played.append(Episode(states, actions, rewards, utilities, thresholds))
+            if observe:
+                learner.observe(played[-1])
+        return played
+
+
+def check_learner(
+    learner: type[Learner], cmdp: CMDP | None = None, *, randomises: bool = False, **options: Any
+) -> list[str]:
+    """Check a learner class on a small CMDP (or on yours); the sentences that were checked come back.
+
+    Parameters
+    ----------
+    learner : a subclass of :class:`flexdome.learners.Learner`, built as ``learner(problem, episodes=, seed=, ...)``
+    cmdp : the CMDP to check it on; None is a small one of five states, with one known and one stochastic threshold
+    randomises : whether the learner draws random numbers of its own, so that its seed matters
+
+    Examples
+    --------
+    >>> import flexdome as fd
+    >>> len(fd.check_learner(fd.FlexDOME)) > 5
+    True
+    """
+    if not (isinstance(learner, type) and issubclass(learner, Learner)):
+        raise ValidationError(f"learner is {learner!r}; it must be a subclass of flexdome.learners.Learner")
+    subject = _Subject(learner, small_cmdp() if cmdp is None else cmdp, options, randomises)
+    for check in CHECKS:
+        try:
+            check(subject)
+        except CheckError as error:
+            raise CheckError(f"{learner.__name__} breaks a rule. {check.__doc__} But {error}.") from None
+    return [str(check.__doc__) for check in CHECKS]
+
+
+def small_cmdp() -> CMDP:
+    """Five states, three actions, four steps, two constraints: one threshold known, one drawn at every step."""
+    from flexdome.cmdp import Threshold
+
+    base = make_cmdp("multi-v1", states=5, actions=3, horizon=4, constraints=2)
+    alpha = base.alpha
+    laws = [float(alpha[0]), Threshold.bernoulli(float(alpha[1]) / 4.0, 4.0, per="step")]
+    return CMDP(base.transitions, base.rewards, base.utilities, laws, base.initial, name="small")
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise CheckError(otherwise)
+
+
+def _same(a: Learner, b: Learner) -> bool:
+    return bool((a.policy == b.policy).all() and (a.multipliers == b.multipliers).all())
+
+
+def policies_are_distributions(subject: _Subject) -> None:
+    """Every policy it plays is a distribution over actions."""
+    learner = subject.make()
+    shape = (subject.cmdp.horizon, subject.cmdp.states, subject.cmdp.actions)
+    for _ in range(EPISODES // 2):
+        policy = learner.policy
+        _require(policy.shape == shape, f"policy has shape {policy.shape}, not {shape}")
+        _require(bool(np.isfinite(policy).all() and (policy >= 0).all()), "policy has negative or infinite entries")
+        worst = float(np.abs(policy.sum(axis=-1) - 1.0).max())
+        _require(worst < 1e-9, f"a row of policy sums to one only within {worst:.3g}")
+        m = subject.cmdp.constraints
+        _require(learner.multipliers.shape == (m,), f"multipliers has shape {learner.multipliers.shape}")
+        _require(bool((learner.multipliers >= 0).all()), "a multiplier is negative")
+        subject.episodes(learner, 1)
+
+
+def observe_is_simulate(subject: _Subject) -> None:
+    """Observe and simulate give the same policies and multipliers, bit for bit."""
+    one, other = subject.make(), subject.make()
+    subject.episodes(one, EPISODES)
+    simulate(other, subject.cmdp, episodes=EPISODES, seed=SEED)
+    _require(_same(one, other), "after the same episodes the policies or multipliers differ")
+    _require(one.episode == other.episode == EPISODES, "episode does not count the episodes")
+
+
+def runs_can_be_cut(subject: _Subject) -> None:
+    """A run cut in two is the run."""
+    one, other = subject.make(), subject.make()
+    whole = simulate(one, subject.cmdp, episodes=40, seed=SEED)
+    first = simulate(other, subject.cmdp, episodes=17, seed=SEED)
+    pieces = first + simulate(other, subject.cmdp, episodes=23, seed=SEED)
+    _require(bool((whole.reward_gap == pieces.reward_gap).all() and _same(one, other)), "the pieces differ")
+
+
+def saving_resumes(subject: _Subject) -> None:
+    """A saved learner continues bit for bit where it stood."""
+    learner = subject.make()
+    subject.episodes(learner, 20)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "learner.npz"
+        learner.save(path)
+        again = read_learner(path, {learner.id: _Local(subject.learner)})
+    _require(_same(learner, again) and learner.episode == again.episode, "the loaded learner differs at once")
+    subject.episodes(learner, 20)
+    subject.episodes(again, 20)
+    _require(_same(learner, again), "the loaded learner differs after twenty more episodes")
+
+
+def bad_episodes_are_refused(subject: _Subject) -> None:
+    """A bad episode is refused whole, with nothing changed."""
+    learner, twin = subject.make(), subject.make()
+    subject.episodes(learner, 5)
+    subject.episodes(twin, 5)
+    good = subject.episodes(learner, 1, observe=False)[0]
+    s, r, d = (np.array(x, dtype=np.float64) for x in (good.states, good.rewards, good.utilities))
+    states = s.astype(np.int64)
+    out_of_range = states.copy()
+    out_of_range[1] = subject.cmdp.states
+    nan, large = r.copy(), d.copy()
+    nan[-1], large[0, -1] = np.nan, 1.5
+    for what, bad in {
+        "a state out of range": Episode(out_of_range, good.actions, r, d, good.thresholds),
+        "a NaN reward": Episode(states, good.actions, nan, d, good.thresholds),
+        "a utility above 1": Episode(states, good.actions, r, large, good.thresholds),
+        "a missing action": Episode(states, np.asarray(good.actions)[:-1], r, d, good.thresholds),
+    }.items():
+        try:
+            learner.observe(bad)
+        except FlexDOMEError:
+            _require(learner.episode == 5 and _same(learner, twin), f"{what} was refused but changed the learner")
+        else:
+            raise CheckError(f"{what} was accepted")
+    subject.episodes(learner, 10)
+    subject.episodes(twin, 10)
+    _require(_same(learner, twin), "refused episodes left a trace that shows later")
+
+
+def runs_are_seeded(subject: _Subject) -> None:
+    """The same run seed repeats a run and another does not."""
+
+    def gaps(run_seed: int, own_seed: int = 0) -> Any:
+        history = simulate(subject.make(own_seed), subject.cmdp, episodes=EPISODES, seed=run_seed)
+        return history.reward_gap, history.multipliers
+
+    first, again, other = gaps(1), gaps(1), gaps(2)
+    same = all((a == b).all() for a, b in zip(first, again, strict=True))
+    _require(same, "the same seed gave another run")
+    if not subject.randomises:
+        own = gaps(1, own_seed=5)
+        _require(
+            all((a == b).all() for a, b in zip(first, own, strict=True)),
+            "the learner's own seed changed the run of a learner that is not said to randomise",
+        )
+    learner_moves = any((np.diff(a, axis=-1) != 0).any() for a in first)
+    differs = any((a != b).any() for a, b in zip(first, other, strict=True))
+    _require(differs or not learner_moves, "two run seeds gave the same run")
+
+
+def logged_data_are_taken(subject: _Subject) -> None:
+    """Preload takes logged episodes without moving the policy or the count of episodes."""
+    learner, twin = subject.make(), subject.make()
+    log = subject.episodes(twin, 5, observe=False)
+    before = subject.make()
+    learner.preload(log)
+    _require(learner.episode == 0, f"episode is {learner.episode} after preload")
+    _require(_same(learner, before), "preload moved the policy")
+    _require(float(learner.beliefs().visits.sum()) == 5 * subject.cmdp.horizon, "preload did not count the visits")
+
+
+def the_truth_is_out_of_reach(subject: _Subject) -> None:
+    """It holds no CMDP."""
+    learner = subject.make()
+    simulate(learner, subject.cmdp, episodes=5, seed=SEED)
+    seen: set[int] = set()
+    stack: list[Any] = [learner.__dict__]
+    while stack:
+        thing = stack.pop()
+        if id(thing) in seen or isinstance(thing, (type, np.ndarray, str, int, float)):
+            continue
+        seen.add(id(thing))
+        _require(not isinstance(thing, CMDP), "a CMDP is reachable from its attributes")
+        if isinstance(thing, (dict, list, tuple, set)) or hasattr(thing, "__dict__"):
+            stack.extend(x for x in gc.get_referents(thing) if not callable(x) and type(x).__name__ != "module")
+
+
+CHECKS: tuple[Callable[[_Subject], None], ...] = (
+    policies_are_distributions,
+    observe_is_simulate,
+    runs_can_be_cut,
+    saving_resumes,
+    bad_episodes_are_refused,
+    runs_are_seeded,
+    logged_data_are_taken,
+    the_truth_is_out_of_reach,
+)

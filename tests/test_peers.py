@@ -1,0 +1,224 @@
+"""The primal-dual peers: against their slow twin, on hand-made problems, and by the public checker."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import flexdome as fd
+from flexdome.kernels.episodes import play
+from flexdome.simulation.check import CheckError
+from flexdome.simulation.randomness import Randomness
+from flexdome.simulation.run import episode_buffers
+from naive_peers import NaivePeer
+
+PEERS = ("optprimaldual", "uopt-rpgpd", "rpd-oe", "optpess-pd")
+
+
+def cases():
+    # A greedy plan breaks ties by the last bit, so optpess-pd is compared where there are none.
+    for name in PEERS:
+        for tuning in ("theory", "practical") if name != "optpess-pd" else ("practical",):
+            for environment in ("paper-v1", "multi-v1", "bernoulli-v1", *(["river-v1"] * (name != "optpess-pd"))):
+                yield pytest.param(name, {"tuning": tuning}, environment, id=f"{name}-{tuning}-{environment}")
+    for name in ("optprimaldual", "rpd-oe", "optpess-pd"):
+        for unvisited in ("paper", "optimistic"):
+            options = {"tuning": "practical", "unvisited": unvisited}
+            yield pytest.param(name, options, "independent-v1", id=f"{name}-{unvisited}")
+
+
+@pytest.mark.parametrize(("name", "options", "environment"), list(cases()))
+def test_every_peer_agrees_with_its_slow_twin(name, options, environment):
+    cmdp = fd.make_cmdp(environment, seed=1)
+    T = 250
+    learner = fd.make_learner(name, cmdp.problem(), episodes=T, **options)
+    twin = NaivePeer(learner)
+    randomness = Randomness(cmdp, 5)
+    uniforms, samples = randomness.uniforms(1, T), randomness.thresholds(1, T)
+    buffers = episode_buffers(cmdp)
+    for t in range(T):
+        play(learner.policy, tuple(cmdp.model), uniforms, t, buffers)
+        arrays = (buffers.states, buffers.actions, buffers.rewards, buffers.utilities)
+        thresholds = None if learner.problem.thresholds_known else samples[t]
+        episode = fd.Episode(*(x.copy() for x in arrays), thresholds)
+        learner.observe(episode)
+        twin.observe(episode)
+        np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(learner.policy, np.exp(twin.log_pi), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", list(fd.LEARNERS))
+def test_every_registered_learner_passes_the_checker(name):
+    entry = fd.LEARNERS[name]
+    sentences = fd.check_learner(entry.load(), randomises=entry.randomises)
+    assert len(sentences) >= 8
+
+
+@pytest.mark.parametrize("name", list(fd.LEARNERS))
+def test_every_learner_says_whose_it_is_and_what_it_needs(name):
+    entry = fd.LEARNERS[name]
+    assert entry.citation
+    assert entry.regret
+    assert entry.violation
+    assert entry.load().id == name
+    assert sys.modules[entry.load().__module__].__doc__
+
+
+def test_the_checker_names_what_a_broken_learner_does_wrong():
+    class Broken(fd.FlexDOME):
+        id = "broken"
+
+        @property
+        def policy(self):
+            return 1.1 * super().policy
+
+    with pytest.raises(CheckError, match="Every policy it plays is a distribution"):
+        fd.check_learner(Broken)
+
+
+def test_the_checker_finds_a_learner_that_forgets():
+    class Forgetful(fd.FlexDOME):
+        id = "forgetful"
+
+        def _restore(self, state):
+            pass
+
+    with pytest.raises(CheckError, match="continues bit for bit"):
+        fd.check_learner(Forgetful)
+
+
+def test_the_checker_finds_a_learner_that_holds_the_truth():
+    class Cheat(fd.FlexDOME):
+        id = "cheat"
+
+        def __init__(self, problem, **options):
+            super().__init__(problem, **options)
+            self.secret = [fd.make_cmdp("media-v1")]
+
+    with pytest.raises(CheckError, match="It holds no CMDP"):
+        fd.check_learner(Cheat)
+
+
+def test_what_is_not_a_learner_is_refused():
+    with pytest.raises(fd.ValidationError, match="subclass of flexdome"):
+        fd.check_learner(fd.CMDP)
+
+
+def test_without_regularisation_the_oscillator_oscillates_and_with_it_settles():
+    # Two states, reward and constraint the same value: the last 2,000 episodes of the unregularised method still
+    # swing by a third of H, those of the regularised ones stay within a tenth.
+    cmdp = fd.make_cmdp("oscillator-v1", horizon=5)
+    problem = cmdp.problem(reveal=("rewards", "utilities"))
+    T = 20_000
+
+    def swing(learner):
+        return float(np.ptp(fd.simulate(learner, cmdp, seed=0).reward_gap[-2000:]))
+
+    vanilla = fd.make_learner(
+        "optprimaldual", problem, episodes=T, tuning="practical", policy_step=0.1, dual_step=0.1, bonus_scale=1e-4
+    )
+    assert swing(vanilla) > 5 / 3
+    for name in ("uopt-rpgpd", "rpd-oe"):
+        assert swing(fd.make_learner(name, problem, episodes=T, tuning="practical")) < 0.5
+    assert swing(fd.FlexDOME(problem, episodes=T)) < 0.5
+
+
+def three_states():
+    """Three states, one step each way: the optimum is solved by hand.
+
+    From state 0 action 0 leads to state 1 (reward 1, utility 0), action 1 to state 2 (reward 0, utility 1); two steps.
+    The first step earns nothing. With alpha = 0.4 the best is to go to state 2 with probability 0.4: value 0.6, and
+    the multiplier is 1.
+    """
+    p = np.zeros((2, 3, 2, 3))
+    p[0, 0, 0, 1] = p[0, 0, 1, 2] = 1.0
+    p[0, 1:, :, 0] = 1.0
+    p[1, :, :, 0] = 1.0
+    r, d = np.zeros((2, 3, 2)), np.zeros((1, 2, 3, 2))
+    r[1, 1], d[0, 1, 2] = 1.0, 1.0
+    return fd.CMDP(p, r, d, [0.4], 0)
+
+
+def test_the_three_state_problem_is_solved_by_hand():
+    best = fd.solve(three_states())
+    assert best.value == pytest.approx(0.6, abs=1e-12)
+    assert best.multipliers[0] == pytest.approx(1.0, abs=1e-9)
+    assert best.policy[0, 0].tolist() == pytest.approx([0.6, 0.4], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["uopt-rpgpd", "rpd-oe", "flexdome"])
+def test_regularised_learners_come_as_near_the_optimum_as_their_regularisation_lets_them(name):
+    cmdp = three_states()
+    options = {} if name == "flexdome" else {"tuning": "practical"}
+    learner = fd.make_learner(name, cmdp.problem(), episodes=20_000, **options)
+    history = fd.simulate(learner, cmdp, seed=0)
+    _, tau, eps = learner.schedule(20_000, 1)
+    point = fd.saddle_point(cmdp, float(tau[0]), margin=float(eps[0, 0]))
+    assert history.violation[0, -1] == pytest.approx(0.4 - point.utilities[0], abs=0.03)
+    assert history.reward_gap[-1] == pytest.approx(0.6 - point.reward, abs=0.03)
+    assert point.multipliers[0] == pytest.approx(history.multipliers[0, -1], abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["optprimaldual", "optpess-pd"])
+def test_unregularised_learners_come_near_the_optimum_on_average(name):
+    cmdp = three_states()
+    learner = fd.make_learner(name, cmdp.problem(), episodes=20_000, tuning="practical")
+    history = fd.simulate(learner, cmdp, seed=0)
+    assert abs(history.reward_gap[-10_000:].mean()) < 0.1
+    assert history.violation[0, -10_000:].mean() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("optprimaldual", {"tuning": "best"}, "tuning is 'best'"),
+        ("optprimaldual", {"policy_step": -1.0}, "policy_step"),
+        ("rpd-oe", {"unvisited": "maybe"}, "unvisited is 'maybe'"),
+        ("uopt-rpgpd", {"delta": 0.0}, "delta is 0"),
+        ("optpess-pd", {"episodes": 0}, "episodes is 0"),
+    ],
+)
+def test_bad_options_are_refused(name, options, message):
+    problem = fd.make_cmdp("media-v1").problem()
+    with pytest.raises(fd.ValidationError, match=message):
+        fd.make_learner(name, problem, **options)
+
+
+def test_theory_and_practice_are_different_numbers_and_an_option_overrides_both():
+    problem = fd.make_cmdp("paper-v1").problem()
+    theory, practical = (
+        fd.make_learner("optprimaldual", problem, tuning=tuning)._options() for tuning in ("theory", "practical")
+    )
+    assert 5e-5 < theory["policy_step"] < 5e-4  # about 1e-4 at T = 80,000: it hardly moves
+    assert practical["policy_step"] > 10 * theory["policy_step"]
+    mine = fd.make_learner("optprimaldual", problem, tuning="practical", policy_step=0.02)
+    assert mine._options()["policy_step"] == 0.02
+
+
+def test_a_learner_of_another_package_is_found_by_its_entry_point(tmp_path):
+    from pathlib import Path
+
+    package = Path(__file__).parent.parent / "examples" / "uniform_learner"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    done = subprocess.run(
+        [*install, "--disable-pip-version-check", "--target", str(tmp_path), str(package)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import flexdome as fd\n"
+        "cmdp = fd.make_cmdp('media-v1')\n"
+        "learner = fd.make_learner('uniform', cmdp.problem(), episodes=50)\n"
+        "history = fd.simulate(learner, cmdp)\n"
+        "learner.save(sys.argv[1]); again = fd.load_learner(sys.argv[1])\n"
+        "print(len(fd.check_learner(fd.LEARNERS['uniform'].load())), again.episode, 'uniform' in list(fd.LEARNERS))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "learner.npz")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["8", "50", "True"]
