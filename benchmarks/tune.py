@@ -31,14 +31,14 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "optprimaldual": {
         "bonus_scale": (0.0, 1e-5, 1e-4),
-        "policy_step": (0.003, 0.01, 0.03, 0.1),
-        "dual_step": (0.03, 0.1, 0.3),
+        "policy_step": (0.01, 0.03, 0.1, 0.3),
+        "dual_step": (0.1, 0.3, 1.0, 3.0),
         "unvisited": BOTH,
     },
     "uopt-rpgpd": {
-        "bonus_scale": (3e-3, 1e-2, 3e-2),
-        "exponent_eta": (0.3, 0.4, 0.53),
-        "exponent_tau": (0.4, 0.5, 0.6, 0.7),
+        "bonus_scale": (1e-3, 3e-3, 1e-2),
+        "exponent_eta": (0.4, 0.53, 0.7),
+        "exponent_tau": (0.2, 0.3, 0.4, 0.5),
     },
     "rpd-oe": {
         "bonus_scale": (0.0, 1e-4, 1e-3),
@@ -50,6 +50,7 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "bonus_scale": (0.0, 1e-4, 1e-3),
         "margin_scale": (0.0, 1e-6, 1e-5, 1e-4),
         "weight_scale": (0.3, 1.0, 3.0),
+        "unvisited": BOTH,
     },
 }
 

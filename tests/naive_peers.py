@@ -63,7 +63,7 @@ class NaivePeer(NumpyFlexDOME):
     def observe(self, episode):
         eta, tau, eps = (x[0] for x in self.schedules.table(self.t, 1, self.m))
         if self.form.greedy:
-            self.lam = np.maximum(self.lam + self.form.dual_rate * (self.alpha() + eps - self.plan[1:-1]), 0.0)
+            self.lam = np.maximum(self.lam + self.alpha() + eps - self.plan[1:-1], 0.0)
             self.record(episode)
             self.replan(eta)
         else:
@@ -84,7 +84,7 @@ class NaivePeer(NumpyFlexDOME):
         self.log_pi = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         if self.form.next_policy:
             V = self.at_start(self.policy, Q)
-        rate = self.form.dual_rate * eta
+        rate = eta if self.form.dual_step < 0 else self.form.dual_step
         step = (1 - rate * tau) * self.lam - rate * (V[1:-1] - eps - self.alpha())
         self.lam = np.clip(step, 0.0, self.dual_bound)
 

@@ -616,9 +616,9 @@ HEADERS: dict[str, tuple[dict[str, Any], str]] = {
         {"schedules": {"eta": {"power": [1, 0], "table": []}, "tau": {"constant": 0.1}, "margin": {"constant": 0}}},
         "schedules.eta is {'power': [1, 0], 'table': []}; it must be an object with one key",
     ),
-    "a power of three numbers": (
-        {"schedules": {"eta": {"table": []}, "tau": {"power": [1, 2, 3]}, "margin": {"constant": 0}}},
-        "schedules.tau is {'power': [1, 2, 3]}; that is not known here",
+    "a power of four numbers": (
+        {"schedules": {"eta": {"table": []}, "tau": {"power": [1, 2, 3, 4]}, "margin": {"constant": 0}}},
+        "schedules.tau is {'power': [1, 2, 3, 4]}; that is not known here",
     ),
     "a step that is negative": (
         {"schedules": {"eta": {"table": []}, "tau": {"constant": -1}, "margin": {"constant": 0}}},
@@ -744,3 +744,17 @@ def test_a_member_is_never_unpickled(saved: Path, tmp_path: Path) -> None:
             archive.writestr(name, stream.getvalue() if name == "state.pi.npy" else data)
     assert "'state.pi.npy' that does not hold plain numbers" in refusal(saved)
     assert not (tmp_path / "sprung").exists()
+
+
+def test_a_shifted_schedule_resumes_bit_for_bit(tmp_path: Path) -> None:
+    from flexdome.theory.schedules import Power
+
+    cmdp = fd.make_cmdp("media-v1")
+    schedules = fd.Schedules(Power(1.0, -0.5, shift=2.0), Power(1.0, -0.4, shift=2.0))
+    learner = fd.FlexDOME(cmdp.problem(), episodes=100, schedules=schedules)
+    fd.simulate(learner, cmdp, episodes=30)
+    learner.save(tmp_path / "learner")
+    again = fd.load_learner(tmp_path / "learner")
+    for each in (learner, again):
+        fd.simulate(each, cmdp, episodes=30)
+    assert (learner.policy == again.policy).all()

@@ -100,6 +100,58 @@ def test_the_checker_finds_a_learner_that_holds_the_truth():
         fd.check_learner(Cheat)
 
 
+@pytest.mark.parametrize("name", [*PEERS, "flexdome"])
+def test_believed_widths_are_the_bonuses_in_use(name):
+    cmdp = fd.make_cmdp("independent-v1")
+    options = {} if name == "flexdome" else {"tuning": "theory"}
+    learner = fd.make_learner(name, cmdp.problem(), episodes=200, **options)
+    fd.simulate(learner, cmdp, episodes=100)
+    twin = NaivePeer(learner)
+    twin.N = learner.beliefs().visits
+    core, C = learner.model.core, learner.model.C
+    for row in range(core.n_visits.size):
+        h, a, c = row // (5 * C), row // C % 5, row % C
+        if c < core.n_cells[h]:
+            for k in range(core.start[row], core.start[row] + core.length[row]):
+                twin.N_next[h, core.state_of[h, c], a, core.state_of[h + 1, core.pool_cell[k] % C]] = core.pool_count[k]
+    n = np.maximum(twin.N, 1.0)
+    np.testing.assert_allclose(learner.beliefs().widths, twin.width(n, twin.N_next / n[..., None]), rtol=1e-9)
+
+
+def test_a_subclass_with_an_observe_of_its_own_is_simulated_through_it():
+    class Counting(fd.FlexDOME):
+        id = "counting"
+        calls = 0
+
+        def observe(self, episode):
+            self.calls += 1
+            super().observe(episode)
+
+    cmdp = fd.make_cmdp("media-v1")
+    learner, plain = (cls(cmdp.problem(), episodes=20) for cls in (Counting, fd.FlexDOME))
+    fd.simulate(learner, cmdp)
+    fd.simulate(plain, cmdp)
+    assert learner.calls == 20
+    assert (learner.policy == plain.policy).all()
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_numbers_of_numpy_are_saved_like_any(name, tmp_path):
+    problem = fd.make_cmdp("media-v1").problem()
+    learner = fd.make_learner(name, problem, episodes=np.int64(50), seed=np.int64(3), delta=np.float32(0.1))
+    learner.save(tmp_path / "learner")
+    assert fd.load_learner(tmp_path / "learner").seed == 3
+
+
+def test_the_dual_moves_even_if_the_policy_does_not():
+    cmdp = fd.make_cmdp("tight-v1")
+    learner = fd.make_learner(
+        "optprimaldual", cmdp.problem(), episodes=50, policy_step=0.0, dual_step=0.5, bonus_scale=0
+    )
+    fd.simulate(learner, cmdp)
+    assert learner.multipliers[0] > 0
+
+
 def test_what_is_not_a_learner_is_refused():
     with pytest.raises(fd.ValidationError, match="subclass of flexdome"):
         fd.check_learner(fd.CMDP)

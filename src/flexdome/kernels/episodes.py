@@ -11,7 +11,7 @@ import numpy as np
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER
-from flexdome.kernels.optimistic import greedy_step, primal_dual_step, record
+from flexdome.kernels.optimistic import learn
 from flexdome.kernels.vectors import expectation, propagate_rows
 
 __all__ = ["Buffers", "exact_values", "play", "run_primal_dual"]
@@ -162,28 +162,10 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
             utilities,
         )  # fmt: skip
         observed = thresholds[t] if thresholds.size > 0 else none
-        if settings.greedy:
-            greedy_step(
-                core,
-                settings,
-                eta[t],
-                eps[t],
-                weights,
-                v,
-                untried,
-                alpha,
-                states,
-                actions,
-                rewards,
-                utilities,
-                observed,
-            )
-        else:
-            if settings.data_first:
-                record(core, settings, states, actions, rewards, utilities, observed)
-            primal_dual_step(core, settings, eta[t], tau[t], eps[t], weights, v, untried, alpha)
-            if not settings.data_first:
-                record(core, settings, states, actions, rewards, utilities, observed)
+        learn(
+            core, settings, eta[t], tau[t], eps[t], weights, v, untried, alpha, states, actions, rewards, utilities,
+            observed,
+        )  # fmt: skip
         for j in range(1 + m):
             out[t, 1 + 2 * m + j] = v[j]
         for i in range(m):

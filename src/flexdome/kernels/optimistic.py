@@ -28,12 +28,11 @@ __all__ = [
     "Settings",
     "estimate",
     "first_plan",
-    "greedy_step",
+    "learn",
     "observe_primal_dual",
-    "primal_dual_step",
-    "record",
     "record_only",
     "set_all_bases",
+    "width",
 ]
 
 
@@ -82,7 +81,7 @@ class Settings(NamedTuple):
     spread: bool  # an action never tried leads to every state alike, instead of nowhere
     joint: bool  # the entropy belongs to the reward, and both are truncated together
     next_policy: bool  # the dual step weighs Q of pi_t with pi_{t+1}
-    dual_rate: float  # the dual step size, as a multiple of eta
+    dual_step: float  # the dual step size; below zero it is eta
     data_first: bool  # an episode's own data count in the step that follows it
     greedy: bool  # plan by dynamic programming after each episode, instead of mirror steps
     caps: np.ndarray  # (H * W,) truncation of each value at each step
@@ -299,12 +298,37 @@ def mean_after(core, settings, h, tau, q):
 
 
 @kernel(inline=True)
+def choose_greedy(core, settings, h, weights, q):
+    """Play the action of largest Q_y (the first of equals) in every cell of step h, and set the values to its."""
+    A, C, W = settings.A, settings.C, settings.W
+    y, pi, logits, inverse, values = core.y, core.pi, core.logits, core.inverse, core.values
+    for c in range(core.n_cells[h]):
+        best = 0
+        for a in range(A):
+            row = (h * A + a) * C + c
+            pi[row], logits[row] = 0.0, -700.0
+            if y[a * C + c] > y[best * C + c]:
+                best = a
+        row, cell = (h * A + best) * C + c, h * C + c
+        pi[row], logits[row] = 1.0, 0.0
+        core.entropy[cell] = 0.0
+        core.untried[cell] = 1.0 if inverse[row] == 0.0 else 0.0
+        start_value(values, cell, W, core.untried[cell], q, 0.0, 0)
+        if inverse[row] > 0.0:
+            row_value(
+                core.pool_cell, core.pool_count, core.start[row], core.length[row], inverse[row], values, core.base,
+                row, W, settings.caps, h, weights, 1.0, cell,
+            )  # fmt: skip
+
+
+@kernel(inline=True)
 def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
     """Truncated policy evaluation (Alg. 2) of r-bar, d-bar and psi-bar, each truncated by itself.
 
     ``weights`` (W,) combine them into Q_y. With ``move`` the policy of each step is updated as soon as its values are
     known (Alg. 1, line 6): log pi <- keep log pi + eta Q', where keep = 1 - eta tau because Q_psi contains -log pi.
-    Actions never tried share one Q, which is not computed again for each; on return ``q`` holds that of the first step.
+    A greedy learner moves to the best action instead, and the values are that action's. Actions never tried share one
+    Q, which is not computed again for each; on return ``q`` holds that of the first step.
     """
     A, C, W, m = settings.A, settings.C, settings.W, core.lam.size
     H = core.n_cells.size
@@ -314,12 +338,17 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
         if settings.joint:
             settings.caps[h * W] = (1.0 + tau * np.log(float(A))) * (H - h)
         unvisited(settings, h, m, q)
-        evaluate_step(core, settings, h, weights, q, entropy_weight)
-        if move:
-            mirror_step(
-                core.logits, core.pi, core.y, core.inverse, core.entropy, core.untried, h, C, A, core.n_cells[h], keep,
-                eta,
-            )  # fmt: skip
+        again = move and settings.next_policy and h == 0  # weigh Q of pi_t with pi_{t+1}
+        for _ in range(2 if again else 1):
+            evaluate_step(core, settings, h, weights, q, entropy_weight)
+            if move and settings.greedy:
+                choose_greedy(core, settings, h, weights, q)
+            elif move:
+                mirror_step(
+                    core.logits, core.pi, core.y, core.inverse, core.entropy, core.untried, h, C, A, core.n_cells[h],
+                    keep, eta,
+                )  # fmt: skip
+                move = not again  # once
         if settings.spread and h > 0:
             mean_after(core, settings, h, tau, q)
 
@@ -332,22 +361,25 @@ def threshold(core, settings, i):
 
 
 @kernel(inline=True)
-def primal_dual_step(core, settings, eta, tau, eps, weights, v, q, alpha):
-    """pi_{t+1} and lam_{t+1} from the data of the episodes before t (Alg. 1, lines 4 to 7).
+def plan(core, settings, eta, tau, eps, weights, v, q, alpha):
+    """The next policy and multipliers, from the data there are (Alg. 1, lines 4 to 7).
 
-    ``weights``, ``v``, ``q`` (W,) and ``alpha`` (m,) are work; on return ``v`` holds the estimated values of pi_t at
-    the initial distribution and ``alpha`` the thresholds used.
+    ``weights``, ``v``, ``q`` (W,) and ``alpha`` (m,) are work. Afterwards ``v`` holds the estimated values of the
+    policy of this episode at the initial distribution, and ``alpha`` the thresholds used. A greedy learner has moved
+    its multipliers already; ``eta`` is their weight in its plan, whose values it keeps.
     """
     m = core.lam.size
     weights[:] = 0.0
     weights[0] = 1.0
-    weights[1 : m + 1] = core.lam
+    for i in range(m):
+        weights[1 + i] = eta * core.lam[i] if settings.greedy else core.lam[i]
     weights[m + 1] = 0.0 if settings.joint else tau
     evaluate_optimistic(core, settings, weights, q, tau, 1.0 - eta * tau, eta, True)
-    if settings.next_policy:
-        evaluate_step(core, settings, 0, weights, q, tau if settings.joint else 1.0)
+    if settings.greedy:
+        initial_value(core, settings, tau, core.plan, q)
+        return
     initial_value(core, settings, tau, v, q)
-    rate = settings.dual_rate * eta
+    rate = eta if settings.dual_step < 0.0 else settings.dual_step
     for i in range(m):
         alpha[i] = threshold(core, settings, i)
         step = (1.0 - rate * tau) * core.lam[i] - rate * (v[1 + i] - eps[i] - alpha[i])
@@ -355,78 +387,46 @@ def primal_dual_step(core, settings, eta, tau, eps, weights, v, q, alpha):
 
 
 @kernel(inline=True)
-def plan_greedy(core, settings, weights, q):
-    """The deterministic policy that maximises Q_y on the optimistic model; its estimated values in ``core.plan``."""
-    A, C, m = settings.A, settings.C, core.lam.size
-    y, pi, logits, untried, entropy, inverse = core.y, core.pi, core.logits, core.untried, core.entropy, core.inverse
-    q[:] = 0.0
-    for h in range(core.n_cells.size - 1, -1, -1):
-        unvisited(settings, h, m, q)
-        for cell in range(h * C, h * C + core.n_cells[h]):
-            entropy[cell] = 0.0
-        evaluate_step(core, settings, h, weights, q, 1.0)  # for the sake of y alone: the policy is the old one
-        for c in range(core.n_cells[h]):
-            best = 0
-            for a in range(1, A):
-                if y[a * C + c] > y[best * C + c]:
-                    best = a
-            for a in range(A):
-                row = (h * A + a) * C + c
-                pi[row] = 1.0 if a == best else 0.0
-                logits[row] = 0.0 if a == best else -700.0
-            untried[h * C + c] = 1.0 if inverse[(h * A + best) * C + c] == 0.0 else 0.0
-        evaluate_step(core, settings, h, weights, q, 1.0)
-    initial_value(core, settings, 0.0, core.plan, q)
+def move_queue(core, settings, eps, v, alpha):
+    """The dual step of a greedy learner: by the plan that was played, as it looked when it was made."""
+    v[:] = core.plan
+    for i in range(core.lam.size):
+        alpha[i] = threshold(core, settings, i)
+        step = core.lam[i] + alpha[i] + eps[i] - v[1 + i]
+        core.lam[i] = min(max(step, 0.0), settings.dual_bound)
 
 
 @kernel(inline=True)
-def greedy_step(core, settings, eta, eps, weights, v, q, alpha, states, actions, rewards, utilities, thresholds):
-    """One episode of a greedy learner: move the multipliers by the plan that was played, add the data, plan again.
-
-    ``eta`` is the weight of a multiplier in the new plan. On return ``v`` holds the values of the plan that was played.
-    """
-    m = core.lam.size
-    v[:] = core.plan
-    for i in range(m):
-        alpha[i] = threshold(core, settings, i)
-        core.lam[i] = min(
-            max(core.lam[i] + settings.dual_rate * (alpha[i] + eps[i] - v[1 + i]), 0.0), settings.dual_bound
-        )
-    record(core, settings, states, actions, rewards, utilities, thresholds)
-    weights[:] = 0.0
-    weights[0] = 1.0
-    for i in range(m):
-        weights[1 + i] = eta * core.lam[i]
-    plan_greedy(core, settings, weights, q)
+def learn(core, settings, eta, tau, eps, weights, v, q, alpha, states, actions, rewards, utilities, thresholds):
+    """One episode: plan from the past and then add its data, or the other way round where the settings say so."""
+    if settings.greedy:
+        move_queue(core, settings, eps, v, alpha)
+    data_first = settings.data_first or settings.greedy
+    for part in range(2):
+        if (part == 0) == data_first:
+            record(core, settings, states, actions, rewards, utilities, thresholds)
+        else:
+            plan(core, settings, eta, tau, eps, weights, v, q, alpha)
 
 
 @kernel
-def first_plan(core, settings, step):
-    """The plan of a greedy learner that has seen nothing, or only logged episodes; multipliers do not weigh yet."""
-    core, settings, step = borrow(core), borrow(settings), borrow(step)
-    step[0] = 0.0
-    step[0, 0] = 1.0
-    plan_greedy(core, settings, step[0], step[2])
+def first_plan(core, settings, step, alpha):
+    """The plan of a greedy learner that has seen nothing."""
+    core, settings, step, alpha = borrow(core), borrow(settings), borrow(step), borrow(alpha)
+    plan(core, settings, 0.0, 0.0, alpha, step[0], step[1], step[2], alpha)
 
 
 @kernel
 def observe_primal_dual(core, settings, eta, tau, eps, episode, step, alpha, played):
-    """One episode of a primal-dual learner: decide the next policy from the past, then add the data.
+    """One episode of a primal-dual learner.
 
     ``played[0]`` counts the episode here, not in the caller: an interrupt may come between the two.
     """
     core, settings, eps, step, alpha = borrow(core), borrow(settings), borrow(eps), borrow(step), borrow(alpha)
     states, actions, rewards, utilities, thresholds = borrow(episode)
-    if settings.greedy:
-        greedy_step(
-            core, settings, eta, eps, step[0], step[1], step[2], alpha, states, actions, rewards, utilities, thresholds
-        )
-    else:
-        if settings.data_first:
-            record(core, settings, states, actions, rewards, utilities, thresholds)
-        primal_dual_step(core, settings, eta, tau, eps, step[0], step[1], step[2], alpha)
-        if not settings.data_first:
-            record(core, settings, states, actions, rewards, utilities, thresholds)
+    learn(
+        core, settings, eta, tau, eps, step[0], step[1], step[2], alpha, states, actions, rewards, utilities, thresholds
+    )
     played[0] += 1
 
 

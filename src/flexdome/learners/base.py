@@ -114,9 +114,9 @@ class Learner(ABC):
     def set_thresholds(self, thresholds: npt.ArrayLike, slater_gap: float | None = None) -> None:
         """Change the known thresholds from the next episode on; the change is recorded and saved.
 
-        NaN makes a threshold one that is estimated from its samples. ``slater_gap`` replaces the bound on the Slater
-        gap in ``problem``, where the old one no longer holds; what was derived from it when the learner was made (the
-        dual box, the schedules) stays.
+        NaN makes a threshold one that is estimated from its samples (0 until there is one, as in the first episode).
+        ``slater_gap`` replaces the bound on the Slater gap in ``problem``, where the old one no longer holds; what was
+        derived from it when the learner was made (the dual box, the schedules) stays.
         """
         gap = self._problem.slater_gap if slater_gap is None else slater_gap
         changed = replace(

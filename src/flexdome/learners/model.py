@@ -103,7 +103,7 @@ class OptimisticModel:
         spread: bool = False,
         joint: bool = False,
         next_policy: bool = False,
-        dual_rate: float = 1.0,
+        dual_step: float = -1.0,
         data_first: bool = False,
         greedy: bool = False,
     ) -> Settings:
@@ -128,7 +128,7 @@ class OptimisticModel:
             spread=spread,
             joint=joint,
             next_policy=next_policy,
-            dual_rate=dual_rate,
+            dual_step=dual_step,
             data_first=data_first,
             greedy=greedy,
             caps=caps.ravel(),

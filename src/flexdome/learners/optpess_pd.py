@@ -78,7 +78,7 @@ class OptPessPrimalDual(PrimalDualLearner):
         weight_scale: float | None = None,
         unvisited: Literal["paper", "optimistic"] | None = None,
     ) -> None:
-        checked(problem, episodes, delta)
+        episodes, delta = checked(problem, episodes, delta)
         theory = {"bonus_scale": 1.0, "margin_scale": 1.0, "weight_scale": 1.0}
         given = {"bonus_scale": bonus_scale, "margin_scale": margin_scale, "weight_scale": weight_scale}
         numbers = chosen(tuning, theory, PRACTICAL, given)
@@ -102,12 +102,12 @@ class OptPessPrimalDual(PrimalDualLearner):
         self._given: dict[str, Any] = {
             "episodes": episodes,
             "delta": delta,
-            "seed": seed,
+            "seed": self.seed,
             "tuning": tuning,
             **numbers,
             "unvisited": "optimistic" if self.settings.optimistic else "paper",
         }
-        first_plan(self.model.core, self.settings, self._step)
+        first_plan(self.model.core, self.settings, self._step, self._alpha)
 
     def _options(self) -> dict[str, Any]:
         return dict(self._given)

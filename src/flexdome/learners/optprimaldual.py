@@ -24,6 +24,7 @@ import math
 from typing import Any, ClassVar, Literal
 
 from flexdome.cmdp import Problem
+from flexdome.cmdp.validation import as_float
 from flexdome.kernels.optimistic import VARIANCE
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.tuning import Tuning, checked, chosen, untried
@@ -62,9 +63,9 @@ class OptPrimalDual(PrimalDualLearner):
         dual_bound: float | None = None,
         unvisited: Literal["paper", "optimistic"] | None = None,
     ) -> None:
-        checked(problem, episodes, delta)
+        episodes, delta = checked(problem, episodes, delta)
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
-        rho = H / problem.slater_gap if dual_bound is None else dual_bound
+        rho = H / problem.slater_gap if dual_bound is None else as_float("dual_bound", dual_bound, low=0.0)
         theory = {
             "bonus_scale": 1.0,
             "policy_step": math.sqrt(2.0 * math.log(A) / (H**2 * (1.0 + m * rho) ** 2 * episodes)),
@@ -74,22 +75,22 @@ class OptPrimalDual(PrimalDualLearner):
         numbers = chosen(tuning, theory, PRACTICAL, given)
         L_p = math.log(6.0 * S * A * H * episodes / delta)
         L = 2.0 * math.log(6.0 * S * A * H * (m + 1) * episodes / delta)
-        scale, step = numbers["bonus_scale"], numbers["policy_step"]
+        scale = numbers["bonus_scale"]
         super().__init__(
             problem,
             episodes=episodes,
             seed=seed,
-            schedules=Schedules(eta=step, tau=0.0),
+            schedules=Schedules(eta=numbers["policy_step"], tau=0.0),
             bonus=(scale * math.sqrt(L), scale * 2.0 * H * math.sqrt(L_p), 0.0, scale * H * S * 14.0 / 3.0 * L_p),
             dual_bound=rho,
             kind=VARIANCE,
             optimistic=untried(tuning, unvisited, "optimistic"),
-            dual_rate=numbers["dual_step"] / step if step > 0.0 else 0.0,
+            dual_step=numbers["dual_step"],
         )
         self._given: dict[str, Any] = {
             "episodes": episodes,
             "delta": delta,
-            "seed": seed,
+            "seed": self.seed,
             "tuning": tuning,
             **numbers,
             "dual_bound": self.settings.dual_bound,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, check_range, frozen, shown
 from flexdome.errors import ValidationError
-from flexdome.kernels.optimistic import estimate, observe_primal_dual, record_only
+from flexdome.kernels.optimistic import ANYTIME, ROOT, estimate, observe_primal_dual, record_only, width
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.model import OptimisticModel
 from flexdome.learners.model_file import model_state, restore_model
@@ -42,8 +42,8 @@ class PrimalDualLearner(Learner):
     bonus : coefficients of the bonus, in the order of :func:`flexdome.kernels.optimistic.width`; the third is the
         entropy's, over sqrt(max(N, 1))
     dual_bound : side of the dual box
-    form : how the member differs from FlexDOME: ``kind``, ``optimistic``, ``spread``, ``joint``, ``next_policy`` and
-        ``dual_rate`` of :class:`flexdome.kernels.optimistic.Settings`
+    form : how the member differs from FlexDOME: ``kind``, ``optimistic``, ``spread``, ``joint``, ``next_policy``,
+        ``dual_step``, ``data_first`` and ``greedy`` of :class:`flexdome.kernels.optimistic.Settings`
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class PrimalDualLearner(Learner):
         """What the learner holds to be true of the policy it is about to play."""
         m = self.problem.constraints
         core, settings = self.model.core, self.settings
-        estimate(core, settings, float(self.schedule(self.episode + 1, 1)[1][0]), self._step)
+        estimate(core, settings, 0.0, self._step)  # V_r itself, where the entropy would belong to the reward
         values = self._step[1].copy()
         sampled = core.alpha_sum / max(core.alpha_count[0], 1.0)
         visits = self.visits
@@ -140,9 +140,19 @@ class PrimalDualLearner(Learner):
             utilities=values[1 : m + 1],
             thresholds=np.where(np.isnan(settings.thresholds), sampled, settings.thresholds),
             margin=np.array(self.schedule(self.episode + 1, 1)[2][0]),
-            widths=(settings.bonus[0] + settings.bonus[1]) / np.sqrt(np.maximum(visits, 1.0)),
+            widths=self._widths(visits),
             visits=visits,
         )
+
+    def _widths(self, visits: Float) -> Float:
+        """(H, S, A): the bonus of every cell."""
+        core, settings = self.model.core, self.settings
+        if settings.kind == ROOT:
+            root: Float = (settings.bonus[0] + settings.bonus[1]) / np.sqrt(np.maximum(visits, 1.0))
+            return root
+        first = float(width(settings, 1.0, np.sqrt(float(settings.S)) if settings.kind == ANYTIME else 0.0))
+        own = core.base.reshape(-1, self.model.W)[:, 0] - core.sum_r * core.inverse
+        return self.model.spread(np.where(core.n_visits > 0, own, first), first)
 
     def _thresholds_changed(self) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))

@@ -59,8 +59,8 @@ class RPDOE(PrimalDualLearner):
     ) -> None:
         theory = {"bonus_scale": 1.0, "exponent_eta": 0.75, "exponent_tau": 0.125}
         given = {"bonus_scale": bonus_scale, "exponent_eta": exponent_eta, "exponent_tau": exponent_tau}
+        episodes, delta = checked(problem, episodes, delta)
         numbers = chosen(tuning, theory, PRACTICAL, given)
-        checked(problem, episodes, delta)
         H, A = problem.horizon, problem.actions
         L_r, L_p = bonus_logs(problem, episodes, delta)
         scale = numbers["bonus_scale"]
@@ -79,7 +79,7 @@ class RPDOE(PrimalDualLearner):
         self._given: dict[str, Any] = {
             "episodes": episodes,
             "delta": delta,
-            "seed": seed,
+            "seed": self.seed,
             "tuning": tuning,
             **numbers,
             "unvisited": "optimistic" if self.settings.optimistic else "paper",

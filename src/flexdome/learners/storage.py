@@ -90,7 +90,7 @@ def _stored_schedules(learner: Learner) -> tuple[dict[str, Any] | None, Arrays]:
     for name in PARTS:
         function = getattr(schedules, name)
         if isinstance(function, Power):
-            stored[name] = {"power": [float(function.coefficient), float(function.exponent)]}
+            stored[name] = {"power": [float(function.coefficient), float(function.exponent), float(function.shift)]}
         elif isinstance(function, Margin):
             stored[name] = {"margin": [float(function.coefficient), float(function.size)]}
         elif not callable(function):
@@ -165,7 +165,7 @@ def _read_schedules(stored: Any, arrays: Arrays) -> tuple[Schedules, list[str]]:
         numbers, _ = as_array(f"schedules.{name}", given)
         if kind == "constant":
             functions[name] = float(numbers) if numbers.ndim == 0 else numbers
-        elif kind in ("power", "margin") and numbers.shape == (2,):
+        elif numbers.shape == {"power": (3,), "margin": (2,)}.get(kind):
             functions[name] = (Power if kind == "power" else Margin)(*(float(x) for x in numbers))
         elif kind == "table" and f"schedule.{name}" in arrays:
             tables.append(f"schedule.{name}")

@@ -12,6 +12,7 @@ from typing import Literal
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import as_float, as_int
 from flexdome.errors import ValidationError
+from flexdome.theory.constants import LONGEST, as_confidence
 
 __all__ = ["Tuning", "checked", "chosen", "untried"]
 
@@ -25,7 +26,7 @@ def chosen(
     given: Mapping[str, float | None],
 ) -> dict[str, float]:
     """The constants in force, each a non-negative number."""
-    if tuning not in ("theory", "practical"):
+    if not isinstance(tuning, str) or tuning not in ("theory", "practical"):
         raise ValidationError(f"tuning is {tuning!r}; it must be 'theory' or 'practical'")
     base = theory if tuning == "theory" else practical
     return {name: as_float(name, base[name] if value is None else value, low=0.0) for name, value in given.items()}
@@ -34,15 +35,13 @@ def chosen(
 def untried(tuning: str, unvisited: str | None, practical: str) -> bool:
     """Whether actions never tried are optimistic: as given, else as the paper has it, else as the sweep chose."""
     value = ("paper" if tuning == "theory" else practical) if unvisited is None else unvisited
-    if value not in ("paper", "optimistic"):
+    if not isinstance(value, str) or value not in ("paper", "optimistic"):
         raise ValidationError(f"unvisited is {value!r}; it must be 'paper' or 'optimistic'")
     return value == "optimistic"
 
 
-def checked(problem: Problem, episodes: int, delta: float) -> None:
-    """The arguments that all share."""
+def checked(problem: Problem, episodes: int, delta: float) -> tuple[int, float]:
+    """The arguments that all share, as plain numbers."""
     if not isinstance(problem, Problem):
         raise ValidationError(f"problem is a {type(problem).__name__}; it must be a Problem, as cmdp.problem() makes")
-    as_int("episodes", episodes, 1)
-    if as_float("delta", delta, low=0.0, high=1.0) == 0.0:
-        raise ValidationError("delta is 0; it must be positive")
+    return as_int("episodes", episodes, 1, LONGEST), as_confidence(delta)

@@ -48,12 +48,12 @@ class UOptNotebook(Learner):
         exponent_eta: float = 0.53,
         exponent_tau: float = 0.4,
     ) -> None:
-        checked(problem, episodes, delta)
+        episodes, delta = checked(problem, episodes, delta)
         super().__init__(problem, episodes, seed)
         self._given = {
             "episodes": episodes,
             "delta": delta,
-            "seed": seed,
+            "seed": self.seed,
             "bonus_scale": as_float("bonus_scale", bonus_scale, low=0.0),
             "exponent_eta": as_float("exponent_eta", exponent_eta, low=0.0),
             "exponent_tau": as_float("exponent_tau", exponent_tau, low=0.0),

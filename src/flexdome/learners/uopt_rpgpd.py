@@ -64,7 +64,7 @@ class UOptRPGPD(PrimalDualLearner):
         exponent_tau: float | None = None,
         dual_bound: float | None = None,
     ) -> None:
-        checked(problem, episodes, delta)
+        episodes, delta = checked(problem, episodes, delta)
         theory = {"bonus_scale": 1.0, "exponent_eta": 0.53, "exponent_tau": 0.4}
         given = {"bonus_scale": bonus_scale, "exponent_eta": exponent_eta, "exponent_tau": exponent_tau}
         numbers = chosen(tuning, theory, PRACTICAL, given)
@@ -88,7 +88,7 @@ class UOptRPGPD(PrimalDualLearner):
         self._given: dict[str, Any] = {
             "episodes": episodes,
             "delta": delta,
-            "seed": seed,
+            "seed": self.seed,
             "tuning": tuning,
             **numbers,
             "dual_bound": self.settings.dual_bound,
