@@ -96,7 +96,7 @@ def test_the_checker_finds_a_learner_that_holds_the_truth():
             super().__init__(problem, **options)
             self.secret = [fd.make_cmdp("media-v1")]
 
-    with pytest.raises(CheckError, match="It holds no CMDP"):
+    with pytest.raises(CheckError, match="a CMDP is reachable"):
         fd.check_learner(Cheat)
 
 
@@ -150,6 +150,60 @@ def test_the_dual_moves_even_if_the_policy_does_not():
     )
     fd.simulate(learner, cmdp)
     assert learner.multipliers[0] > 0
+
+
+def test_the_checker_looks_into_class_attributes_and_closures():
+    truth = fd.make_cmdp("media-v1")
+
+    class InClass(fd.FlexDOME):
+        id = "in-class"
+        table = truth
+
+    class InClosure(fd.FlexDOME):
+        id = "in-closure"
+
+        def peek(self):
+            return truth
+
+    for cheat in (InClass, InClosure):
+        with pytest.raises(CheckError, match="a CMDP is reachable"):
+            fd.check_learner(cheat)
+
+
+def test_the_checker_finds_a_learner_that_takes_a_bad_log():
+    class Credulous(fd.FlexDOME):
+        id = "credulous"
+
+        def preload(self, episodes):
+            for episode in episodes:
+                super().preload([episode])
+
+    with pytest.raises(CheckError, match=r"left a trace|changed the learner"):
+        fd.check_learner(Credulous)
+
+
+def test_the_checker_reports_any_exception_as_a_broken_rule():
+    class Raising(fd.FlexDOME):
+        id = "raising"
+
+        def observe(self, episode):
+            raise KeyError("oops")
+
+    with pytest.raises(CheckError, match="KeyError was raised"):
+        fd.check_learner(Raising)
+
+
+@pytest.mark.parametrize(
+    ("id", "options", "message"),
+    [
+        (["x"], {}, "must be a name"),
+        ("flexdom", {}, "did you mean flexdome"),
+        ("rpd-oe", {"etta": 1}, "unknown option"),
+    ],
+)
+def test_unknown_learners_and_options_are_refused(id, options, message):
+    with pytest.raises(fd.ValidationError, match=message):
+        fd.make_learner(id, fd.make_cmdp("media-v1").problem(), **options)
 
 
 def test_what_is_not_a_learner_is_refused():

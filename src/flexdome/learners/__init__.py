@@ -5,12 +5,13 @@ The registry holds names only; a learner's module is imported when it is asked f
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from flexdome.cmdp import Problem
-from flexdome.errors import unknown_name
+from flexdome.errors import ValidationError, unknown_name
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.registry import Entry, Registry
 from flexdome.learners.storage import read_learner
@@ -98,9 +99,16 @@ def make_learner(id: str, problem: Problem, **options: Any) -> Learner:
     >>> fd.make_learner("flexdome", problem, episodes=1000, margin_scale=5e-5).episode
     0
     """
+    if not isinstance(id, str):
+        raise ValidationError(f"learner is {id!r}; it must be a name such as 'flexdome'")
     if id not in LEARNERS:
         raise unknown_name("learner", id, LEARNERS)
-    return LEARNERS[id].load()(problem, **options)
+    learner = LEARNERS[id].load()
+    known = [name for name in inspect.signature(learner).parameters if name != "problem"]
+    for name in options:
+        if name not in known:
+            raise unknown_name(f"option of {id}", name, known)
+    return learner(problem, **options)
 
 
 def load_learner(path: str | os.PathLike[str]) -> Learner:

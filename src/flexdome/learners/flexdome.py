@@ -41,6 +41,7 @@ __all__ = ["FlexDOME"]
 Unvisited = Literal["paper", "optimistic"]
 TUNINGS: dict[str, tuple[float, float, Unvisited]] = {  # bonus_scale, margin_scale, unvisited
     "stated": (1e-3, 1e-5, "paper"),
+    "theory": (1.0, 1.0, "paper"),
     "practical": (0.0, 2e-5, "optimistic"),
 }
 
@@ -59,8 +60,8 @@ class FlexDOME(PrimalDualLearner):
     schedules : eta_t, tau_t and margin; None is Theorem 1
     margin : False switches the safety margin off (an ablation)
     regularisation : False sets tau_t = 0 (an ablation)
-    tuning : ``"stated"``, the defaults above, or ``"practical"``: scales and ``unvisited`` as one sweep chose them for
-        every learner alike (docs/tuning.md); an option that is given overrides either
+    tuning : ``"stated"``, the paper's experiments; ``"theory"``, scales of 1; or ``"practical"``, scales and
+        ``unvisited`` as one sweep chose them for every learner alike (docs/tuning.md). An option that is given wins
     unvisited : what an action never tried is worth: its bonus (``"paper"``) or the most possible (``"optimistic"``)
     scale_entropy_bonus : whether c_b scales the entropy's bonus too
     dual_bound : side of the dual box; None is 4 H / Slater gap
@@ -86,7 +87,7 @@ class FlexDOME(PrimalDualLearner):
         margin_scale: float | None = None,
         seed: int = 0,
         *,
-        tuning: Literal["stated", "practical"] = "stated",
+        tuning: Literal["stated", "theory", "practical"] = "stated",
         schedules: Schedules | None = None,
         margin: bool = True,
         regularisation: bool = True,
@@ -96,7 +97,7 @@ class FlexDOME(PrimalDualLearner):
     ) -> None:
         episodes, delta = as_int("episodes", episodes, 1, LONGEST), as_confidence(delta)
         if not isinstance(tuning, str) or tuning not in TUNINGS:
-            raise ValidationError(f"tuning is {shown(tuning)}; it must be 'stated' or 'practical'")
+            raise ValidationError(f"tuning is {shown(tuning)}; it must be one of {', '.join(TUNINGS)}")
         defaults = TUNINGS[tuning]
         bonus_scale = as_float("bonus_scale", defaults[0] if bonus_scale is None else bonus_scale, low=0.0)
         margin_scale = as_float("margin_scale", defaults[1] if margin_scale is None else margin_scale, low=0.0)

@@ -19,7 +19,7 @@ import numpy as np
 
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_float
-from flexdome.errors import FileFormatError
+from flexdome.errors import FileFormatError, ValidationError
 from flexdome.learners.base import Arrays, Beliefs, Learner
 from flexdome.learners.tuning import checked
 
@@ -121,16 +121,26 @@ class UOptNotebook(Learner):
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data; the policy does not move."""
+        if not isinstance(episodes, Iterable):
+            raise ValidationError(f"episodes is a {type(episodes).__name__}; it must be a series of Episodes")
         data = self._arrays
         h = np.arange(self.problem.horizon)
-        for states, actions, rewards, utilities, thresholds in [e.checked(self.problem) for e in episodes]:
+        taken = [self._checked(k, episode) for k, episode in enumerate(episodes)]
+        for complete, (states, actions, rewards, utilities, thresholds) in taken:
             data["N"][h, states[:-1], actions] += 1.0
-            data["N_next"][h, states[:-1], actions, states[1:]] += 1.0
+            last = h.size if complete else h.size - 1  # the state after the last step may be missing
+            data["N_next"][h[:last], states[:last], actions[:last], states[1 : last + 1]] += 1.0
             data["sum_r"][h, states[:-1], actions] += rewards
             data["sum_d"][:, h, states[:-1], actions] += utilities
             if thresholds.size:
                 data["alpha"][0] += thresholds.sum(axis=1)
                 data["alpha"][1] += h.size
+
+    def _checked(self, k: int, episode: Any) -> tuple[bool, tuple[Any, ...]]:
+        """Whether the state after the last step is there, and the arrays."""
+        if not isinstance(episode, Episode):
+            raise ValidationError(f"episodes[{k}] is a {type(episode).__name__}; it must be an Episode")
+        return len(np.atleast_1d(np.asarray(episode.states))) > self.problem.horizon, episode.checked(self.problem)
 
     def _thresholds(self) -> Float:
         total, count = self._arrays["alpha"]
@@ -162,4 +172,6 @@ class UOptNotebook(Learner):
         for name, array in self._arrays.items():
             if name not in state or state[name].shape != array.shape or not np.isfinite(state[name]).all():
                 raise FileFormatError(f"{name} is missing, has another shape, or holds a number that is not finite")
+            if name not in ("log_pi", "alpha") and (state[name] < 0.0).any():
+                raise FileFormatError(f"{name} holds a negative number")
             array[:] = state[name]

@@ -17,9 +17,9 @@ Reconstructed and corrected
 ---------------------------
 The paper's text was not at hand; the notebook was. Two slips of it are corrected here and kept in
 ``uopt-rpgpd-notebook`` (:mod:`flexdome.learners.uopt_notebook`): it averages the entropy with weight pi^2 instead of
-pi, and adds a spurious entropy after the last step. The notebook's bonus has no
-factor H, nor has ours; rewards and utilities are known there and estimated here; there is no transition bonus at the
-last step. Thresholds are assumed known; where they are not, the running mean of their samples is used.
+pi, and adds a spurious entropy after the last step. The notebook's bonus has no factor H, nor has ours; rewards and
+utilities are known there and estimated here; the transition after the last step, which no value depends on, is not
+counted. Thresholds are assumed known; where they are not, the running mean of their samples is used.
 """
 
 from __future__ import annotations

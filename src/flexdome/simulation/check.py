@@ -17,7 +17,7 @@ from flexdome.cmdp import CMDP, Episode
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.families import make_cmdp
 from flexdome.kernels.episodes import play
-from flexdome.learners import Entry, Learner
+from flexdome.learners import LEARNERS, Entry, Learner
 from flexdome.learners.storage import read_learner
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import episode_buffers, simulate
@@ -73,7 +73,7 @@ class _Subject:
 
 
 def check_learner(
-    learner: type[Learner], cmdp: CMDP | None = None, *, randomises: bool = False, **options: Any
+    learner: type[Learner], cmdp: CMDP | None = None, *, randomises: bool | None = None, **options: Any
 ) -> list[str]:
     """Check a learner class on a small CMDP (or on yours); the sentences that were checked come back.
 
@@ -81,7 +81,7 @@ def check_learner(
     ----------
     learner : a subclass of :class:`flexdome.learners.Learner`, built as ``learner(problem, episodes=, seed=, ...)``
     cmdp : the CMDP to check it on; None is a small one of five states, with one known and one stochastic threshold
-    randomises : whether the learner draws random numbers of its own, so that its seed matters
+    randomises : whether the learner draws random numbers of its own, so that its seed matters; None asks the registry
 
     Examples
     --------
@@ -91,12 +91,20 @@ def check_learner(
     """
     if not (isinstance(learner, type) and issubclass(learner, Learner)):
         raise ValidationError(f"learner is {learner!r}; it must be a subclass of flexdome.learners.Learner")
+    if cmdp is not None and not isinstance(cmdp, CMDP):
+        raise ValidationError(f"cmdp is a {type(cmdp).__name__}; it must be a CMDP")
+    if randomises is None:
+        randomises = learner.id in LEARNERS and LEARNERS[learner.id].randomises
     subject = _Subject(learner, small_cmdp() if cmdp is None else cmdp, options, randomises)
     for check in CHECKS:
         try:
             check(subject)
         except CheckError as error:
             raise CheckError(f"{learner.__name__} breaks a rule. {check.__doc__} But {error}.") from None
+        except Exception as error:
+            raise CheckError(
+                f"{learner.__name__} breaks a rule. {check.__doc__} But {type(error).__name__} was raised: {error}."
+            ) from error
     return [str(check.__doc__) for check in CHECKS]
 
 
@@ -177,14 +185,30 @@ def bad_episodes_are_refused(subject: _Subject) -> None:
     states = s.astype(np.int64)
     out_of_range = states.copy()
     out_of_range[1] = subject.cmdp.states
-    nan, large = r.copy(), d.copy()
-    nan[-1], large[0, -1] = np.nan, 1.5
-    for what, bad in {
+    nan, large, negative, missing = r.copy(), d.copy(), d.copy(), d.copy()
+    nan[-1], large[0, -1], negative[-1, 0], missing[-1, -1] = np.nan, 1.5, -0.1, np.nan
+    action = np.array(good.actions)
+    action[0] = -1
+    samples = None if good.thresholds is None else np.full(d.shape, np.inf)
+    cases = {
         "a state out of range": Episode(out_of_range, good.actions, r, d, good.thresholds),
         "a NaN reward": Episode(states, good.actions, nan, d, good.thresholds),
         "a utility above 1": Episode(states, good.actions, r, large, good.thresholds),
+        "a negative utility": Episode(states, good.actions, r, negative, good.thresholds),
+        "a NaN utility": Episode(states, good.actions, r, missing, good.thresholds),
+        "a negative action": Episode(states, action, r, d, good.thresholds),
         "a missing action": Episode(states, np.asarray(good.actions)[:-1], r, d, good.thresholds),
-    }.items():
+        "a missing state": Episode(states[:-2], good.actions, r, d, good.thresholds),
+    }
+    if samples is not None:
+        cases["an infinite threshold"] = Episode(states, good.actions, r, d, samples)
+    for what, bad in cases.items():
+        try:
+            learner.preload([good, bad])
+        except FlexDOMEError:
+            _require(_same(learner, twin), f"{what} in a log was refused but changed the learner")
+        else:
+            raise CheckError(f"{what} in a log was accepted")
         try:
             learner.observe(bad)
         except FlexDOMEError:
@@ -224,18 +248,30 @@ def logged_data_are_taken(subject: _Subject) -> None:
     before = subject.make()
     learner.preload(log)
     _require(learner.episode == 0, f"episode is {learner.episode} after preload")
+    held = learner.multipliers
+    if held.flags.writeable:
+        held += 1.0
+        _require(_same(learner, before), "multipliers hands out the learner's own array")
     _require(_same(learner, before), "preload moved the policy")
     _require(float(learner.beliefs().visits.sum()) == 5 * subject.cmdp.horizon, "preload did not count the visits")
 
 
 def the_truth_is_out_of_reach(subject: _Subject) -> None:
-    """It holds no CMDP."""
+    """It holds no CMDP, nor the arrays of one."""
     learner = subject.make()
     simulate(learner, subject.cmdp, episodes=5, seed=SEED)
+    own = [kind for kind in type(learner).__mro__ if not kind.__module__.startswith(("flexdome.", "abc", "builtins"))]
+    stack: list[Any] = [learner.__dict__, *(dict(vars(kind)) for kind in own)]
+    for kind in own:
+        for function in vars(kind).values():
+            cells = getattr(function, "__closure__", None) or ()
+            stack.extend(cell.cell_contents for cell in cells if cell.cell_contents is not kind)
     seen: set[int] = set()
-    stack: list[Any] = [learner.__dict__]
     while stack:
         thing = stack.pop()
+        if isinstance(thing, np.ndarray):
+            for array in (subject.cmdp.model.p, subject.cmdp.model.f):
+                _require(not np.shares_memory(thing, array), "an array of the CMDP is reachable from its attributes")
         if id(thing) in seen or isinstance(thing, (type, np.ndarray, str, int, float)):
             continue
         seen.add(id(thing))
