@@ -1,6 +1,6 @@
 """Practical constants: one sweep over development instances, for every learner alike.
 
-    python -m benchmarks.tune                 about five minutes on two cores; prints the table of docs/tuning.md
+    python -m benchmarks.tune                 about eight minutes on two cores; prints the table of docs/tuning.md
 
 T = 20,000 on instances 100 and 101 of four families; results elsewhere are reported on other instances. A setting's
 score is the geometric mean, over the eight instances, of strong regret plus strong violation.

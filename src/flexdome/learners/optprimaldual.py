@@ -32,7 +32,7 @@ from flexdome.theory import Schedules
 
 __all__ = ["OptPrimalDual"]
 
-PRACTICAL = {"bonus_scale": 0.0, "policy_step": 0.1, "dual_step": 0.3}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 1e-5, "policy_step": 0.03, "dual_step": 3.0}  # docs/tuning.md
 
 
 class OptPrimalDual(PrimalDualLearner):
