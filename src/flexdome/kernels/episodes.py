@@ -11,7 +11,7 @@ import numpy as np
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER
-from flexdome.kernels.optimistic import learn
+from flexdome.kernels.primal_dual import learn
 from flexdome.kernels.vectors import expectation, propagate_rows
 
 __all__ = ["Buffers", "exact_values", "play", "run_primal_dual"]

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from flexdome.cmdp import Problem
-from flexdome.kernels.optimistic import first_plan
+from flexdome.kernels.primal_dual import first_plan
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.tuning import Tuning, checked, chosen, untried
 from flexdome.theory.schedules import LARGEST, Power, Schedules

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, check_range, frozen, shown
 from flexdome.errors import ValidationError
-from flexdome.kernels.optimistic import ANYTIME, ROOT, estimate, observe_primal_dual, record_only, width
+from flexdome.kernels.optimistic import ANYTIME, ROOT, record_only, width
+from flexdome.kernels.primal_dual import estimate, observe_primal_dual
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.model import OptimisticModel
 from flexdome.learners.model_file import model_state, restore_model
