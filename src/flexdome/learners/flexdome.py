@@ -27,7 +27,7 @@ Where the paper is loose
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import as_float, as_int, shown
@@ -133,7 +133,7 @@ class FlexDOME(PrimalDualLearner):
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
         )
         self.own_schedules = schedules is not None
-        self._given: dict[str, Any] = {
+        self._given = {
             "episodes": episodes,
             "delta": delta,
             "bonus_scale": bonus_scale,
@@ -143,6 +143,3 @@ class FlexDOME(PrimalDualLearner):
             "unvisited": unvisited,
             "dual_bound": self.settings.dual_bound,
         }
-
-    def _options(self) -> dict[str, Any]:
-        return dict(self._given)

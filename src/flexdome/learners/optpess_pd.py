@@ -99,7 +99,7 @@ class OptPessPrimalDual(PrimalDualLearner):
             optimistic=untried(tuning, unvisited, "optimistic"),
             greedy=True,
         )
-        self._given: dict[str, Any] = {
+        self._given = {
             "episodes": episodes,
             "delta": delta,
             "seed": self.seed,
@@ -108,6 +108,3 @@ class OptPessPrimalDual(PrimalDualLearner):
             "unvisited": "optimistic" if self.settings.optimistic else "paper",
         }
         first_plan(self.model.core, self.settings, self._step, self._alpha)
-
-    def _options(self) -> dict[str, Any]:
-        return dict(self._given)

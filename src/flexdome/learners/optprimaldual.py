@@ -21,7 +21,7 @@ samples is used. With the theory's constants the policy moves by about 1e-4 an e
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import as_float
@@ -87,7 +87,7 @@ class OptPrimalDual(PrimalDualLearner):
             optimistic=untried(tuning, unvisited, "optimistic"),
             dual_step=numbers["dual_step"],
         )
-        self._given: dict[str, Any] = {
+        self._given = {
             "episodes": episodes,
             "delta": delta,
             "seed": self.seed,
@@ -96,6 +96,3 @@ class OptPrimalDual(PrimalDualLearner):
             "dual_bound": self.settings.dual_bound,
             "unvisited": "optimistic" if self.settings.optimistic else "paper",
         }
-
-    def _options(self) -> dict[str, Any]:
-        return dict(self._given)

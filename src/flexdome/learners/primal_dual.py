@@ -47,6 +47,8 @@ class PrimalDualLearner(Learner):
         ``dual_step``, ``data_first`` and ``greedy`` of :class:`flexdome.kernels.optimistic.Settings`
     """
 
+    _given: dict[str, Any]  # a member's own options, as it was made with them
+
     def __init__(
         self,
         problem: Problem,
@@ -157,6 +159,9 @@ class PrimalDualLearner(Learner):
 
     def _thresholds_changed(self) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
+
+    def _options(self) -> dict[str, Any]:
+        return dict(self._given)
 
     def _state(self) -> Arrays:
         return model_state(self.model)

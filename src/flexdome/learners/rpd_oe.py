@@ -18,7 +18,7 @@ known in the paper; where they are not, the running mean of their samples is use
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from flexdome.cmdp import Problem
 from flexdome.learners.primal_dual import PrimalDualLearner
@@ -76,7 +76,7 @@ class RPDOE(PrimalDualLearner):
             optimistic=untried(tuning, unvisited, "optimistic"),
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
         )
-        self._given: dict[str, Any] = {
+        self._given = {
             "episodes": episodes,
             "delta": delta,
             "seed": self.seed,
@@ -85,6 +85,3 @@ class RPDOE(PrimalDualLearner):
             "unvisited": "optimistic" if self.settings.optimistic else "paper",
             "dual_bound": self.settings.dual_bound,
         }
-
-    def _options(self) -> dict[str, Any]:
-        return dict(self._given)

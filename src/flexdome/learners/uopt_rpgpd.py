@@ -25,7 +25,7 @@ counted. Thresholds are assumed known; where they are not, the running mean of t
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from flexdome.cmdp import Problem
 from flexdome.kernels.optimistic import ANYTIME
@@ -85,7 +85,7 @@ class UOptRPGPD(PrimalDualLearner):
             next_policy=True,
             data_first=True,
         )
-        self._given: dict[str, Any] = {
+        self._given = {
             "episodes": episodes,
             "delta": delta,
             "seed": self.seed,
@@ -93,6 +93,3 @@ class UOptRPGPD(PrimalDualLearner):
             **numbers,
             "dual_bound": self.settings.dual_bound,
         }
-
-    def _options(self) -> dict[str, Any]:
-        return dict(self._given)
