@@ -1,0 +1,1 @@
+"""What results say: aggregation over seeds, confidence intervals, growth exponents, paired differences."""

@@ -1,0 +1,189 @@
+"""Run what is missing of some experiments, and store it.
+
+The one loop that knows engines and store: hand out calls of :func:`~flexdome.experiments.worker.advance`, write what
+comes back, hand out the next. All writing is done here, in one process.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from flexdome.errors import FlexDOMEError
+from flexdome.experiments.engines import Engine, Serial
+from flexdome.experiments.specs import ExperimentSpec, RunSpec
+from flexdome.experiments.store import Store
+from flexdome.experiments.worker import Progress, advance
+
+__all__ = ["Event", "Outcome", "run_experiments"]
+
+CHUNK_SECONDS = 4.0  # between checkpoints of one run
+ATTEMPTS = 3  # deaths of a worker under one call before the run is given up
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something happened to a run.
+
+    ``kind``: ``"stored"`` (it was complete before), ``"resumed"``, ``"damaged"``, ``"advanced"``, ``"finished"``,
+    ``"retried"`` or ``"failed"``; ``episode`` is where the run now stands, ``text`` what there is to say.
+    """
+
+    kind: str
+    run: RunSpec
+    episode: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What :func:`run_experiments` did: runs computed, found complete, and failed (run to reason)."""
+
+    computed: int = 0
+    stored: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Work:
+    run: RunSpec
+    learner: bytes | None
+    episode: int
+    seconds: float = 0.0
+    attempts: int = 0
+
+
+def run_experiments(
+    experiments: Iterable[ExperimentSpec],
+    store: Store,
+    engine: Engine | None = None,
+    watch: Callable[[Event], None] = lambda event: None,
+    chunk_seconds: float = CHUNK_SECONDS,
+) -> Outcome:
+    """Compute the runs that ``store`` does not have; a run in several experiments is computed once.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from flexdome.experiments import ExperimentSpec, Store, run_experiments
+    >>> spec = ExperimentSpec(
+    ...     name="tiny", episodes=50, seeds=[0, 1], environments=[{"id": "media-v1"}], learners=[{"id": "flexdome"}]
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = run_experiments([spec], Store(folder))
+    ...     again = run_experiments([spec], Store(folder))
+    >>> first.computed, again.computed, again.stored
+    (2, 0, 2)
+    """
+    experiments = list(experiments)
+    for experiment in experiments:
+        experiment.check()
+    with store.writing():
+        for experiment in experiments:
+            store.remember(experiment)
+        runs = {run.id: run for experiment in experiments for run in experiment.runs()}
+        waiting, stored = _missing(runs.values(), store, watch)
+        if waiting:
+            _compile(work.run for work in waiting)
+        with engine or Serial() as engine:
+            failed = _work_off(waiting, store, engine, watch, chunk_seconds)
+    return Outcome(computed=len(runs) - stored - len(failed), stored=stored, failed=failed)
+
+
+def _missing(runs: Iterable[RunSpec], store: Store, watch: Callable[[Event], None]) -> tuple[deque[_Work], int]:
+    """What is to be done, and how many runs are complete."""
+    waiting: deque[_Work] = deque()
+    stored = 0
+    for run in runs:
+        damage = None
+        if store.has(run):
+            damage = store.damage(run)
+            if damage is None:
+                watch(Event("stored", run, run.episodes))
+                stored += 1
+                continue
+        found = None
+        if damage is None:
+            found, damage = store.checkpoint(run)
+        if damage is not None:
+            watch(Event("damaged", run, 0, f"{damage}; the run is computed again"))
+            store.discard(run)
+        if found is not None:
+            watch(Event("resumed", run, found.episode))
+        waiting.append(_Work(run, found.learner if found else None, found.episode if found else 0))
+    return waiting, stored
+
+
+def _compile(runs: Iterable[RunSpec]) -> None:
+    """Fill the cache of compiled code before the workers start, so that they all read it and none compiles."""
+    seen = set()
+    for run in runs:
+        if run.learner.id not in seen:
+            seen.add(run.learner.id)
+            short = run.model_dump(mode="json", exclude_none=True)
+            advance({**short, "episodes": min(run.episodes, 2)}, None, 0.0)
+
+
+def _work_off(
+    waiting: deque[_Work], store: Store, engine: Engine, watch: Callable[[Event], None], chunk_seconds: float
+) -> dict[str, str]:
+    running: dict[Future[Progress], _Work] = {}
+    failed: dict[str, str] = {}
+    while waiting or running:
+        while waiting and len(running) < engine.slots:
+            work = waiting.popleft()
+            plain = work.run.model_dump(mode="json", exclude_none=True)
+            running[engine.submit(advance, plain, work.learner, chunk_seconds)] = work
+        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            work = running.pop(future)
+            error = future.exception()
+            if error is None:
+                _store(work, future.result(), store, watch, waiting)
+            elif isinstance(error, engine.lost) and work.attempts + 1 < ATTEMPTS:
+                work.attempts += 1
+                watch(Event("retried", work.run, work.episode, "its worker died; a new one takes it up"))
+                waiting.appendleft(work)
+            elif isinstance(error, (FlexDOMEError, *engine.lost)):
+                failed[work.run.id] = str(error) or type(error).__name__
+                watch(Event("failed", work.run, work.episode, failed[work.run.id]))
+            else:
+                raise error
+        if any(isinstance(future.exception(), engine.lost) for future in done):
+            engine.recover()
+            for future, work in list(running.items()):  # in hand when the workers were lost
+                if not future.done() or isinstance(future.exception(), engine.lost):
+                    del running[future]
+                    waiting.appendleft(work)
+    return failed
+
+
+def _store(work: _Work, step: Progress, store: Store, watch: Callable[[Event], None], waiting: deque[_Work]) -> None:
+    work.seconds += step.seconds
+    work.episode, work.attempts = step.last, 0
+    if step.learner is None:
+        store.finish(work.run, step.columns, _facts(work.seconds))
+        watch(Event("finished", work.run, work.episode))
+        return
+    store.append(work.run, step.columns, step.learner)
+    work.learner = step.learner
+    watch(Event("advanced", work.run, work.episode))
+    waiting.appendleft(work)
+
+
+def _facts(seconds: float) -> dict[str, Any]:
+    packages = ("flexdome", "numpy", "scipy", "numba", "highspy", "polars")
+    return {
+        "versions": {"python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in packages},
+        "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "wall_seconds": round(seconds, 3),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }

@@ -1,0 +1,359 @@
+"""An experiment is data: environments, learners with options, seeds, episodes.
+
+Every run of it, one learner on one instance with one run seed, has an id that is a hash of everything its result
+depends on, and of nothing else: the same run in two experiments is one run. Labels and file names are not part of it;
+the version of the learner's registry entry is.
+
+Written in TOML::
+
+    name = "small"
+    episodes = 5_000
+    seeds = [0, 1, 2]                 # run seed k on instance k, unless `instance` names one for all
+
+    [[environments]]
+    id = "paper-v1"
+
+    [[learners]]
+    id = "flexdome"
+    label = "FlexDOME"
+    options = {margin_scale = 5e-5}
+
+    [[learners]]
+    id = "uopt-rpgpd"
+    options = {tuning = "practical"}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import ValidationError as PydanticError
+
+from flexdome.cmdp import CMDP, Problem, load_cmdp
+from flexdome.cmdp.validation import shown
+from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError, unknown_name
+from flexdome.families import ENVIRONMENTS, make_cmdp
+from flexdome.learners import LEARNERS, Learner, make_learner
+from flexdome.planning import safe_policy, slater_gap
+from flexdome.theory.constants import LONGEST
+
+__all__ = ["EnvironmentSpec", "ExperimentSpec", "LearnerSpec", "ProblemSpec", "RunSpec", "load_experiment"]
+
+SEMANTICS = 1  # raised whenever the same data would give another result
+
+Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+Episodes = Annotated[int, Field(ge=1, le=LONGEST, strict=True)]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Revealed = Literal["thresholds", "rewards", "utilities", "transitions"]
+
+
+class Spec(BaseModel):
+    """Frozen, nothing unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except PydanticError as error:
+            raise ValidationError(_sentence(type(self), error)) from None
+
+
+class EnvironmentSpec(Spec):
+    """A registered family with its options, or a file that ``fd.save_cmdp`` wrote.
+
+    The instance's seed of a family comes from the run; a file has none, and its content, not its name, is what counts.
+    """
+
+    id: str | None = None
+    file: Path | None = None
+    options: dict[str, JsonValue] = {}
+    label: Name | None = None
+
+    @property
+    def name(self) -> str:
+        """What figures call it."""
+        return self.label or self.id or Path(str(self.file)).stem
+
+    @cached_property
+    def digest(self) -> str | None:
+        """SHA-256 of the file's bytes; None for a family."""
+        if self.file is None:
+            return None
+        try:
+            return hashlib.sha256(self.file.read_bytes()).hexdigest()
+        except OSError as error:
+            raise FileFormatError(f"{self.file} cannot be read: {error.strerror or error}") from None
+
+    @model_validator(mode="after")
+    def _known(self) -> EnvironmentSpec:
+        if (self.id is None) == (self.file is None):
+            raise ValidationError("an environment has either an id or a file")
+        if self.id is None:
+            if self.options:
+                raise ValidationError(f"options is {self.options}; a model read from a file takes none")
+            return self
+        if self.id not in ENVIRONMENTS:
+            raise unknown_name("environment", self.id, ENVIRONMENTS)
+        allowed = [name for name in inspect.signature(ENVIRONMENTS[self.id].load()).parameters if name != "seed"]
+        for name in self.options:
+            if name not in allowed:
+                raise unknown_name(f"option of {self.id}", name, allowed or ["none"])
+        return self
+
+    def make(self, seed: int) -> CMDP:
+        """The instance ``seed``."""
+        if self.id is not None:
+            return make_cmdp(self.id, seed=seed, **self.options)
+        return load_cmdp(str(self.file))
+
+
+class ProblemSpec(Spec):
+    """What a learner is told of the truth.
+
+    Attributes
+    ----------
+    slater_gap : a lower bound on the Slater gap in place of the exact one
+    reveal, hide : as in ``cmdp.problem``
+    safe_slack : hand over a safe policy whose slack is this part of the exact Slater gap, to learners that need one
+    """
+
+    slater_gap: Annotated[float, Field(gt=0.0)] | None = None
+    reveal: tuple[Revealed, ...] = ()
+    hide: tuple[Literal["thresholds"], ...] = ()
+    safe_slack: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+
+    def make(self, cmdp: CMDP) -> Problem:
+        """The problem of ``cmdp``."""
+        return cmdp.problem(slater_gap=self.slater_gap, reveal=self.reveal, hide=self.hide)
+
+
+class LearnerSpec(Spec):
+    """A registered learner with its options, and what it is told."""
+
+    id: str
+    options: dict[str, JsonValue] = {}
+    problem: ProblemSpec = ProblemSpec()
+    label: Name | None = None
+
+    @property
+    def name(self) -> str:
+        """What figures call it."""
+        return self.label or self.id
+
+    @model_validator(mode="after")
+    def _known(self) -> LearnerSpec:
+        if self.id not in LEARNERS:
+            raise unknown_name("learner", self.id, LEARNERS)
+        taken = ("problem", "episodes", "seed", "safe_policy")
+        allowed = [name for name in inspect.signature(LEARNERS[self.id].load()).parameters if name not in taken]
+        for name in self.options:
+            if name in taken:
+                raise ValidationError(f"option {name!r} of {self.id} is the experiment's to give, not the learner's")
+            if name not in allowed:
+                raise unknown_name(f"option of {self.id}", name, allowed)
+        return self
+
+    def make(self, cmdp: CMDP, episodes: int, seed: int) -> Learner:
+        """The learner, for one run on ``cmdp``."""
+        options: dict[str, Any] = dict(self.options)
+        if self.problem.safe_slack is not None:
+            options["safe_policy"] = safe_policy(cmdp, self.problem.safe_slack * slater_gap(cmdp))
+        return make_learner(self.id, self.problem.make(cmdp), episodes=episodes, seed=seed, **options)
+
+
+class RunSpec(Spec):
+    """One learner on one instance with one run seed: everything its result depends on."""
+
+    environment: EnvironmentSpec
+    learner: LearnerSpec
+    instance: Seed
+    seed: Seed
+    episodes: Episodes
+
+    @cached_property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits, from the content without its labels."""
+        content = self.model_dump(mode="json", exclude={"environment": {"label", "file"}, "learner": {"label"}})
+        if self.environment.digest is not None:
+            content["environment"]["sha256"] = self.environment.digest
+        content["learner"]["version"] = LEARNERS[self.learner.id].version
+        content["semantics"] = SEMANTICS
+        text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def make_cmdp(self) -> CMDP:
+        """The instance."""
+        return self.environment.make(self.instance)
+
+    def make_learner(self, cmdp: CMDP) -> Learner:
+        """A new learner, before its first episode."""
+        return self.learner.make(cmdp, self.episodes, self.seed)
+
+
+class ExperimentSpec(Spec):
+    """Every learner on every environment with every seed.
+
+    Attributes
+    ----------
+    seeds : run seeds. All learners meet the same random numbers in runs with the same seed
+    instance : the instance's seed of all runs; None pairs run seed k with instance k
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    description: str = ""
+    episodes: Episodes
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    instance: Seed | None = None
+    environments: Annotated[tuple[EnvironmentSpec, ...], Field(min_length=1)]
+    learners: Annotated[tuple[LearnerSpec, ...], Field(min_length=1)]
+
+    @field_validator("seeds", "environments", "learners")
+    @classmethod
+    def _distinct(cls, rows: tuple[Any, ...]) -> tuple[Any, ...]:
+        names = [getattr(row, "name", row) for row in rows]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{name!r} appears {names.count(name)} times; give each a label of its own")
+        return rows
+
+    def runs(self) -> Iterator[RunSpec]:
+        """All runs: seeds within learners within environments."""
+        for environment in self.environments:
+            for learner in self.learners:
+                for seed in self.seeds:
+                    instance = seed if self.instance is None else self.instance
+                    yield RunSpec(
+                        environment=environment,
+                        learner=learner,
+                        instance=instance,
+                        seed=seed,
+                        episodes=self.episodes,
+                    )
+
+    @cached_property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits, from the runs' ids: stable under any order, label or name."""
+        text = ",".join(sorted({run.id for run in self.runs()}))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def check(self) -> None:
+        """Build every learner once, on its first instance, so that a bad option is found before anything runs."""
+        for environment in self.environments:
+            cmdp = environment.make(self.seeds[0] if self.instance is None else self.instance)
+            for learner in self.learners:
+                try:
+                    learner.make(cmdp, self.episodes, self.seeds[0])
+                except FlexDOMEError as error:
+                    raise ValidationError(f"{learner.name} on {environment.name}: {error}") from error
+
+    def changed(self, **fields: Any) -> ExperimentSpec:
+        """A copy with other fields, validated like any other."""
+        return ExperimentSpec(**{**{name: getattr(self, name) for name in type(self).model_fields}, **fields})
+
+    def to_toml(self) -> str:
+        """The experiment as a TOML file."""
+        content = self.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+        lines = [f"{key} = {_toml(value)}" for key, value in content.items() if key not in ("environments", "learners")]
+        for key in ("environments", "learners"):
+            for row in content[key]:
+                lines += ["", f"[[{key}]]", *(f"{name} = {_toml(value)}" for name, value in row.items())]
+        return "\n".join(lines) + "\n"
+
+
+def load_experiment(path: str | Path) -> ExperimentSpec:
+    """Read an experiment from a TOML file; everything wrong with it is one sentence with the file's name."""
+    target = Path(path)
+    try:
+        content = tomllib.loads(target.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileFormatError(f"{target} cannot be read: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{target} is not TOML: {error}") from None
+    for row in content.get("environments", ()):
+        if isinstance(row, dict) and isinstance(row.get("file"), str):
+            row["file"] = target.parent / row["file"]
+    try:
+        return ExperimentSpec(**{"name": _as_name(target.stem), **content})
+    except ValidationError as error:
+        raise ValidationError(f"{target}: {error}") from None
+
+
+def _as_name(stem: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "experiment"
+
+
+def _sentence(model: type[BaseModel], error: PydanticError) -> str:
+    """What is wrong first: field, value, rule."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        *parents, name = first["loc"]
+        return str(unknown_name(f"key in {_path(parents)}" if parents else "key", str(name), _fields(model, parents)))
+    if first["type"] == "missing":
+        return f"{where} is missing"
+    if first["type"] == "value_error" and isinstance(first.get("ctx", {}).get("error"), ValidationError):
+        return f"{_path(first['loc'])}: {first['ctx']['error']}" if first["loc"] else str(first["ctx"]["error"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{_path(first['loc'])} is {shown(first['input'])}; {message[0].lower()}{message[1:]}"
+
+
+def _path(parts: Sequence[int | str]) -> str:
+    """``learners[1].options``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return text.removeprefix(".")
+
+
+def _fields(model: type[BaseModel], parents: Sequence[int | str]) -> list[str]:
+    """The valid keys of the table at ``parents``."""
+    inner: dict[str, type[BaseModel]] = {
+        "environments": EnvironmentSpec,
+        "environment": EnvironmentSpec,
+        "learners": LearnerSpec,
+        "learner": LearnerSpec,
+        "problem": ProblemSpec,
+    }
+    for part in parents:
+        model = inner.get(str(part), model)
+    return list(model.model_fields)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that are equal get one spelling: 1 and 1.0 are the same option."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
+        return float(value)
+    return value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ", ".join(f"{json.dumps(key, ensure_ascii=False)} = {_toml(item)}" for key, item in value.items())
+            + "}"
+        )
+    raise ValidationError(f"{value!r} cannot be written as TOML")
