@@ -2,6 +2,7 @@
 
 from flexdome.experiments.driver import Event, Outcome, run_experiments
 from flexdome.experiments.engines import Cluster, Engine, Processes, Serial, make_engine
+from flexdome.experiments.library import experiment_names, find_experiment, named_experiment
 from flexdome.experiments.specs import (
     EnvironmentSpec,
     ExperimentSpec,
@@ -25,7 +26,10 @@ __all__ = [
     "RunSpec",
     "Serial",
     "Store",
+    "experiment_names",
+    "find_experiment",
     "load_experiment",
     "make_engine",
+    "named_experiment",
     "run_experiments",
 ]

@@ -122,13 +122,16 @@ def _missing(runs: Iterable[RunSpec], store: Store, watch: Callable[[Event], Non
 
 
 def _compile(runs: Iterable[RunSpec]) -> None:
-    """Fill the cache of compiled code before the workers start, so that they all read it and none compiles."""
+    """Fill the cache of compiled code before the workers start, so that they all read it and none compiles.
+
+    What fails here fails again, and is reported, when the run is made.
+    """
     seen = set()
     for run in runs:
         if run.learner.id not in seen:
             seen.add(run.learner.id)
             short = run.model_dump(mode="json", exclude_none=True)
-            advance({**short, "episodes": min(run.episodes, 2)}, None, 0.0)
+            Serial().submit(advance, {**short, "episodes": min(run.episodes, 2)}, None, 0.0)
 
 
 def _work_off(
@@ -151,8 +154,10 @@ def _work_off(
                 work.attempts += 1
                 watch(Event("retried", work.run, work.episode, "its worker died; a new one takes it up"))
                 waiting.appendleft(work)
-            elif isinstance(error, (FlexDOMEError, *engine.lost)):
-                failed[work.run.id] = str(error) or type(error).__name__
+            elif isinstance(error, Exception):
+                failed[work.run.id] = (
+                    str(error) if isinstance(error, FlexDOMEError) else f"{type(error).__name__}: {error}"
+                )
                 watch(Event("failed", work.run, work.episode, failed[work.run.id]))
             else:
                 raise error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
@@ -85,7 +86,7 @@ class Processes:
     def _started(self) -> ProcessPoolExecutor:
         # Spawned, not forked: threads of polars and numba do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self.slots, mp_context=context, initializer=_leave_interrupts_to_the_parent)
+        return ProcessPoolExecutor(self.slots, mp_context=context, initializer=_follow_the_parent)
 
     @property
     def pids(self) -> list[int]:
@@ -123,9 +124,17 @@ class Processes:
         self._stop()
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    """Ctrl-C reaches a whole group of processes; only the parent decides what it means."""
+def _follow_the_parent() -> None:
+    """In a worker: leave Ctrl-C, which reaches the whole group, to the parent, and end when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def end() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 class Cluster:
@@ -143,7 +152,7 @@ class Cluster:
         self._owned = isinstance(client, str)
         if self._owned:
             try:
-                client = Client(client, timeout="10s")
+                client = Client(client, timeout="10s")  # type: ignore[no-untyped-call]
             except (OSError, ValueError) as error:
                 raise FlexDOMEError(f"no Dask scheduler answers at {client!r}: {error}") from None
         elif not isinstance(client, Client):
@@ -166,7 +175,7 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False)  # calls in hand are cancelled
         if self._owned:
             self._client.close()
 

@@ -181,7 +181,7 @@ class RunSpec(Spec):
     seed: Seed
     episodes: Episodes
 
-    @cached_property
+    @property
     def id(self) -> str:
         """Sixteen hexadecimal digits, from the content without its labels."""
         content = self.model_dump(mode="json", exclude={"environment": {"label", "file"}, "learner": {"label"}})
@@ -241,7 +241,7 @@ class ExperimentSpec(Spec):
                         episodes=self.episodes,
                     )
 
-    @cached_property
+    @property
     def id(self) -> str:
         """Sixteen hexadecimal digits, from the runs' ids: stable under any order, label or name."""
         text = ",".join(sorted({run.id for run in self.runs()}))
@@ -295,7 +295,8 @@ def _as_name(stem: str) -> str:
 
 def _sentence(model: type[BaseModel], error: PydanticError) -> str:
     """What is wrong first: field, value, rule."""
-    first = error.errors(include_url=False)[0]
+    problems = error.errors(include_url=False)
+    first = min(problems, key=lambda one: one["type"] != "extra_forbidden")  # a misspelt key is why another is missing
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         *parents, name = first["loc"]
