@@ -1,0 +1,305 @@
+"""From stored runs to tables over seeds, one run in memory at a time.
+
+``aggregate`` reads every run once and keeps of it what the tables need: the series at the episodes of a grid, at those
+of the exponents' fit, and the final numbers. Cumulative series are computed from all episodes before they are sampled,
+and nothing is smoothed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from flexdome.analysis.metrics import METRICS, series_of
+from flexdome.analysis.statistics import bootstrap_interval, exponent_episodes, exponent_of_samples, iqm, mean_and_error
+from flexdome.cmdp.validation import Float
+from flexdome.errors import FlexDOMEError, ValidationError
+from flexdome.experiments import ExperimentSpec, RunSpec
+
+__all__ = ["FINALS", "Reader", "Results", "aggregate", "curves", "exponents", "finals", "sensitivity", "summary"]
+
+POINTS = 400  # of a curve: more than a printed panel can show
+GROWING = ("strong_regret", "strong_violation")
+FINALS = (
+    "strong_regret",
+    "strong_violation",
+    "weak_regret",
+    "weak_violation",
+    "late_regret",
+    "late_violation",
+    "last_gap",
+    "last_violation",
+    "crossings",
+    "wobble",
+)
+CURVE_SCHEMA = {
+    "environment": pl.String,
+    "learner": pl.String,
+    "metric": pl.String,
+    "episode": pl.Int64,
+    "mean": pl.Float64,
+    "se": pl.Float64,
+    "n": pl.Int64,
+}
+FINAL_SCHEMA = {
+    "environment": pl.String,
+    "learner": pl.String,
+    "instance": pl.Int64,
+    "seed": pl.Int64,
+    "run": pl.String,
+    "episodes": pl.Int64,
+    **dict.fromkeys(FINALS, pl.Float64),
+}
+EXPONENT_SCHEMA = {
+    "environment": pl.String,
+    "learner": pl.String,
+    "metric": pl.String,
+    "exponent": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "points": pl.Int64,
+    "n": pl.Int64,
+}
+
+
+class Reader(Protocol):
+    """What is asked of a store."""
+
+    def has(self, run: RunSpec) -> bool:
+        """Whether the run is complete."""
+
+    def read(self, run: RunSpec, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """The history of a complete run."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The tables of one experiment.
+
+    Attributes
+    ----------
+    experiment : what was asked for
+    curves : environment, learner, metric, episode, mean, se, n; ``se`` is null where n = 1
+    finals : one row a run: environment, learner, instance, seed, run, episodes, and the numbers of ``FINALS``
+    exponents : environment, learner, metric, exponent, low, high, points, n; null where there is none
+    missing : the runs that are not in the store
+    """
+
+    experiment: ExperimentSpec
+    curves: pl.DataFrame
+    finals: pl.DataFrame
+    exponents: pl.DataFrame
+    missing: tuple[RunSpec, ...] = ()
+
+    def learner_id(self, name: str) -> str:
+        """The registry's id of the learner that figures call ``name``."""
+        return next(learner.id for learner in self.experiment.learners if learner.name == name)
+
+
+@dataclass(frozen=True)
+class _Digest:
+    """What is kept of a run: (6, k) values at the grid, (2, 50) at the exponents' episodes, and the final numbers."""
+
+    curve: Float
+    growth: Float
+    finals: dict[str, float]
+
+
+def aggregate(
+    store: Reader,
+    experiment: ExperimentSpec,
+    points: int = POINTS,
+    skip_missing: bool = False,
+    threads: int | None = None,
+) -> Results:
+    """All tables of an experiment, every run read once.
+
+    Parameters
+    ----------
+    points : episodes of a curve, evenly spaced from 1 to T
+    skip_missing : go on without the runs that the store does not have, and list them in ``missing``; else an error
+    threads : readers at work (None: one a core, four at most)
+    """
+    if points < 2:
+        raise ValidationError(f"points is {points}; it must be at least 2")
+    grid = np.unique(np.rint(np.linspace(1, experiment.episodes, points)).astype(np.int64))
+    growth = exponent_episodes(experiment.episodes)
+    runs = list(experiment.runs())
+    missing = tuple(run for run in runs if not store.has(run))
+    if missing and not skip_missing:
+        first = missing[0]
+        raise FlexDOMEError(
+            f"{len(missing)} of {len(runs)} runs of {experiment.name} are not in the store, the first being "
+            f"{first.learner.name} on {first.environment.name} with seed {first.seed}; run the experiment to the end"
+        )
+    left_out = {id(run) for run in missing}
+    present = [run for run in runs if id(run) not in left_out]
+    with ThreadPoolExecutor(threads or min(4, os.cpu_count() or 1)) as pool:
+        digests = list(pool.map(lambda run: _digest(store, run, grid, growth), present))
+    groups: dict[tuple[str, str], list[_Digest]] = {}
+    for run, digest in zip(present, digests, strict=True):
+        groups.setdefault((run.environment.name, run.learner.name), []).append(digest)
+    return Results(
+        experiment=experiment,
+        curves=_curves(groups, grid),
+        finals=_finals(present, digests),
+        exponents=_exponents(groups, growth),
+        missing=missing,
+    )
+
+
+def curves(store: Reader, experiment: ExperimentSpec, points: int = POINTS) -> pl.DataFrame:
+    """Mean and standard error over runs: environment, learner, metric, episode, mean, se, n."""
+    return aggregate(store, experiment, points).curves
+
+
+def finals(store: Reader, experiment: ExperimentSpec) -> pl.DataFrame:
+    """One row a run: environment, learner, instance, seed, run, episodes, and the numbers of ``FINALS``."""
+    return aggregate(store, experiment, points=2).finals
+
+
+def exponents(store: Reader, experiment: ExperimentSpec) -> pl.DataFrame:
+    """Growth of the strong metrics: environment, learner, metric, exponent, low, high, points, n."""
+    return aggregate(store, experiment, points=2).exponents
+
+
+def summary(
+    finals: pl.DataFrame, by: Sequence[str] = ("environment", "learner"), metrics: Iterable[str] = FINALS, seed: int = 0
+) -> pl.DataFrame:
+    """Mean, standard error, interquartile mean and 95 % bootstrap intervals of the final numbers.
+
+    ``by=("learner",)`` pools environments; the bootstrap then resamples within each of them. Raw regrets of different
+    environments have different scales, so a pooled mean speaks of the environments with the largest.
+
+    Returns
+    -------
+    the columns of ``by``, then metric, n, mean, se, low, high (of the mean), iqm, iqm_low, iqm_high; se and intervals
+    are null where n = 1
+    """
+    rows: list[dict[str, Any]] = []
+    for key, group in finals.group_by(list(by), maintain_order=True):
+        strata = group["environment"].to_list()
+        for metric in metrics:
+            values = group[metric].to_numpy()
+            mean, error = mean_and_error(values)
+            interval = bootstrap_interval(values, np.mean, strata, seed=seed)
+            middle = bootstrap_interval(values, iqm, strata, seed=seed)
+            rows.append(
+                {
+                    **dict(zip(by, key, strict=True)),
+                    "metric": metric,
+                    "n": values.size,
+                    "mean": float(mean),
+                    "se": _or_null(float(error)),
+                    "low": interval.low if interval else None,
+                    "high": interval.high if interval else None,
+                    "iqm": float(iqm(values)),
+                    "iqm_low": middle.low if middle else None,
+                    "iqm_high": middle.high if middle else None,
+                }
+            )
+    numbers = ("mean", "se", "low", "high", "iqm", "iqm_low", "iqm_high")
+    schema: dict[str, Any] = {**dict.fromkeys(by, pl.String), "metric": pl.String, "n": pl.Int64}
+    return pl.DataFrame(rows, schema={**schema, **dict.fromkeys(numbers, pl.Float64)})
+
+
+def sensitivity(results: Results, option: str, metrics: Sequence[str] = GROWING) -> pl.DataFrame:
+    """Final numbers against a learner's option, for an experiment whose learners differ in it.
+
+    Returns
+    -------
+    environment, scale (the option's value), metric, mean, se, n; by environment and scale
+    """
+    scales: dict[str, float] = {}
+    for learner in results.experiment.learners:
+        value = learner.options.get(option)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValidationError(f"option {option} of {learner.name} is {value!r}; a sensitivity needs a number")
+        if float(value) in scales.values():
+            raise ValidationError(f"two learners have {option} = {value}; a sensitivity needs one of each")
+        scales[learner.name] = float(value)
+    table = summary(results.finals, metrics=metrics)
+    return (
+        table.with_columns(pl.col("learner").replace_strict(scales, return_dtype=pl.Float64).alias("scale"))
+        .select("environment", "scale", "metric", "mean", "se", "n")
+        .sort("environment", "scale", "metric", maintain_order=True)
+    )
+
+
+def _digest(store: Reader, run: RunSpec, grid: npt.NDArray[np.int64], growth: npt.NDArray[np.int64]) -> _Digest:
+    frame = store.read(run)
+    if frame.height != run.episodes:
+        raise ValidationError(f"run {run.id} has {frame.height} episodes; it must have {run.episodes}")
+    series = series_of(frame)
+    return _Digest(
+        curve=np.stack([getattr(series, name)[grid - 1] for name in METRICS]),
+        growth=np.stack([getattr(series, name)[growth - 1] for name in GROWING]),
+        finals=series.finals(),
+    )
+
+
+def _curves(groups: dict[tuple[str, str], list[_Digest]], grid: npt.NDArray[np.int64]) -> pl.DataFrame:
+    parts = []
+    for (environment, learner), digests in groups.items():
+        mean, error = mean_and_error(np.stack([digest.curve for digest in digests]))
+        for k, metric in enumerate(METRICS):
+            parts.append(
+                pl.DataFrame({"episode": grid, "mean": mean[k], "se": error[k]}).select(
+                    pl.lit(environment).alias("environment"),
+                    pl.lit(learner).alias("learner"),
+                    pl.lit(metric).alias("metric"),
+                    "episode",
+                    "mean",
+                    pl.col("se").fill_nan(None),
+                    pl.lit(len(digests), dtype=pl.Int64).alias("n"),
+                )
+            )
+    return pl.concat(parts) if parts else pl.DataFrame(schema=CURVE_SCHEMA)
+
+
+def _finals(runs: Sequence[RunSpec], digests: Sequence[_Digest]) -> pl.DataFrame:
+    rows = [
+        {
+            "environment": run.environment.name,
+            "learner": run.learner.name,
+            "instance": run.instance,
+            "seed": run.seed,
+            "run": run.id,
+            "episodes": run.episodes,
+            **digest.finals,
+        }
+        for run, digest in zip(runs, digests, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=FINAL_SCHEMA)
+
+
+def _exponents(groups: dict[tuple[str, str], list[_Digest]], t: npt.NDArray[np.int64]) -> pl.DataFrame:
+    rows = []
+    for (environment, learner), digests in groups.items():
+        samples = np.stack([digest.growth for digest in digests])
+        for k, metric in enumerate(GROWING):
+            found = exponent_of_samples(samples[:, k], t)
+            rows.append(
+                {
+                    "environment": environment,
+                    "learner": learner,
+                    "metric": metric,
+                    "exponent": found.value if found else None,
+                    "low": found.low if found else None,
+                    "high": found.high if found else None,
+                    "points": found.points if found else None,
+                    "n": len(digests),
+                }
+            )
+    return pl.DataFrame(rows, schema=EXPONENT_SCHEMA)
+
+
+def _or_null(value: float) -> float | None:
+    return None if np.isnan(value) else value

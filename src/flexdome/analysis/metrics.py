@@ -1,0 +1,137 @@
+"""The exact series of one run, from its stored table.
+
+With g_t the signed reward gap and v_{i,t} the signed violation of constraint i in episode t (``simulation.History``)::
+
+    gap               g_t
+    violation         max_i v_{i,t}
+    strong_regret     sum_{s <= t} [g_s]_+
+    strong_violation  max_i sum_{s <= t} [v_{i,s}]_+
+    weak_regret       sum_{s <= t} g_s
+    weak_violation    max_i sum_{s <= t} v_{i,s}
+
+The last four are, bit for bit, those of ``History``. The first tenth of a run are its first ``T // 10`` episodes, the
+last tenth as many at its end (one at least); *late* means after the first tenth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from flexdome.cmdp.validation import Float
+from flexdome.errors import ValidationError
+
+__all__ = ["CUMULATIVE", "METRICS", "Series", "series_of"]
+
+CUMULATIVE = ("strong_regret", "strong_violation", "weak_regret", "weak_violation")
+METRICS = ("gap", "violation", *CUMULATIVE)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The series of one run; index t - 1 is episode t.
+
+    Attributes
+    ----------
+    gap : (T,) signed reward gaps
+    violations : (m, T) signed violations
+    """
+
+    gap: Float
+    violations: Float
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes there are."""
+        return int(self.gap.size)
+
+    @cached_property
+    def violation(self) -> Float:
+        """(T,) the largest signed violation of each episode."""
+        worst: Float = self.violations.max(axis=0)
+        return worst
+
+    @cached_property
+    def strong_regret(self) -> Float:
+        """(T,) cumulated positive gaps."""
+        return np.cumsum(np.maximum(self.gap, 0.0))
+
+    @cached_property
+    def _strong(self) -> Float:
+        return np.cumsum(np.maximum(self.violations, 0.0), axis=1)
+
+    @cached_property
+    def strong_violation(self) -> Float:
+        """(T,) the largest of the cumulated positive violations."""
+        worst: Float = self._strong.max(axis=0)
+        return worst
+
+    @cached_property
+    def weak_regret(self) -> Float:
+        """(T,) cumulated gaps."""
+        return np.cumsum(self.gap)
+
+    @cached_property
+    def weak_violation(self) -> Float:
+        """(T,) the largest of the cumulated violations."""
+        worst: Float = np.cumsum(self.violations, axis=1).max(axis=0)
+        return worst
+
+    def finals(self) -> dict[str, float]:
+        """One number of each kind, for the whole run.
+
+        ``late_regret`` and ``late_violation`` are the strong metrics of the episodes after the first tenth alone;
+        ``crossings`` is how often the run goes from safe to unsafe or back in the last tenth, and ``wobble`` the
+        standard deviation of the violation there about its straight line, so that a slow drift does not count.
+        """
+        first = self.episodes // 10
+        before = self._strong[:, first - 1] if first else 0.0
+        regret_before = self.strong_regret[first - 1] if first else 0.0
+        tail = self.violation[-max(first, 1) :]
+        unsafe = tail > 0.0
+        return {
+            **{name: float(getattr(self, name)[-1]) for name in CUMULATIVE},
+            "late_regret": float(self.strong_regret[-1] - regret_before),
+            "late_violation": float((self._strong[:, -1] - before).max()),
+            "last_gap": float(self.gap[-1]),
+            "last_violation": float(self.violation[-1]),
+            "crossings": float(np.count_nonzero(unsafe[1:] != unsafe[:-1])),
+            "wobble": _about_line(tail),
+        }
+
+
+def series_of(frame: pl.DataFrame) -> Series:
+    """The series of a stored run: a frame with ``reward_gap`` and ``violation_0``, ``violation_1``, ...
+
+    >>> import polars as pl
+    >>> series = series_of(pl.DataFrame({"reward_gap": [1.0, -1.0, 2.0], "violation_0": [0.5, -1.0, -1.0]}))
+    >>> series.strong_regret.tolist(), series.weak_regret.tolist(), series.strong_violation.tolist()
+    ([1.0, 1.0, 3.0], [1.0, 0.0, 2.0], [0.5, 0.5, 0.5])
+    """
+    count = sum(name.startswith("violation_") for name in frame.columns)
+    names = [f"violation_{i}" for i in range(count)]
+    missing = [name for name in ("reward_gap", *(names or ["violation_0"])) if name not in frame.columns]
+    if missing:
+        raise ValidationError(f"the table has no column {missing[0]}; its columns are {', '.join(frame.columns)}")
+    if not frame.height:
+        raise ValidationError("the table has no episodes")
+    gap = frame["reward_gap"].to_numpy()
+    violations = np.stack([frame[name].to_numpy() for name in names])
+    for name, array in (("reward_gap", gap[np.newaxis]), ("violation", violations)):
+        finite = np.isfinite(array)
+        if not finite.all():
+            i, t = (int(index) for index in np.argwhere(~finite)[0])
+            raise ValidationError(f"{name} of episode {t + 1} is {array[i, t]}; it must be finite")
+    return Series(gap, violations)
+
+
+def _about_line(values: Float) -> float:
+    if values.size < 3:
+        return 0.0
+    t = np.arange(values.size, dtype=np.float64)
+    t -= t.mean()
+    centred = values - values.mean()
+    return float(np.std(centred - t * (t @ centred) / (t @ t)))
