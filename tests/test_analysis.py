@@ -339,3 +339,173 @@ def test_unknown_metrics_and_learners_are_named():
         an.paired_difference(pairs([1.0], [2.0]), "strong_regre", "a", "b")
     with pytest.raises(ValidationError, match="unknown learner 'c'"):
         an.paired_difference(pairs([1.0], [2.0]), "strong_regret", "a", "c")
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_has_the_rows_of_the_paper_and_every_registered_learner():
+    table = an.table1()
+    assert table.filter(part="paper")["algorithm"].to_list() == [
+        "OPTAUG-CMDP",
+        "CPD-PO",
+        "OMDPD",
+        "RPD-OE",
+        "UOpt-RPGPD",
+        "FlexDOME",
+    ]
+    assert set(fd.LEARNERS) <= set(table["id"])
+    assert set(table["status"]) == {"not run"}
+
+
+@pytest.mark.parametrize("row", [row for row in an.PAPER_ROWS if row.id in fd.LEARNERS], ids=lambda row: row.id)
+def test_the_registry_claims_what_the_table_of_the_paper_says(row):
+    found = an.table1().filter(id=row.id).row(0, named=True)
+    assert (found["claimed_regret"], found["claimed_violation"]) == (row.regret, row.violation)
+    assert (found["last_iterate"], found["unknown_safe_policy"]) == (row.last_iterate, row.unknown_safe_policy)
+    assert found["stochastic_threshold"] == row.stochastic_threshold
+
+
+def test_measured_rows_carry_the_exponents_of_every_setting_and_environment(results):
+    table = an.table1([results, results])
+    rows = table.filter(id="flexdome")
+    assert rows["environment"].to_list() == ["media-v1", "conflict-v1"]
+    assert set(rows["status"]) == {"measured"}
+    assert set(rows["episodes"]) == {120}
+    expected = results.exponents.filter(environment="conflict-v1", learner="FlexDOME", metric="strong_regret")
+    assert rows["regret_exponent"][1] == expected["exponent"][0]
+    assert table.filter(id="rpd-oe")["status"].to_list() == ["not run"]
+    assert an.table1(results, environments=["media-v1"]).filter(id="flexdome").height == 1
+    with pytest.raises(ValidationError, match="'nowhere' was not measured"):
+        an.table1(results, environments=["nowhere"])
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+T = 1000
+PARTS = SPEC.changed(
+    episodes=T,
+    environments=[{"id": "paper-v1"}],
+    learners=[
+        {"id": "flexdome", "label": "FlexDOME"},
+        {"id": "uopt-rpgpd", "label": "UOpt-RPGPD", "options": {"tuning": "practical"}},
+        {"id": "optprimaldual", "label": "Vanilla PD"},
+        {"id": "flexdome", "label": "free", "options": {"regularisation": False}},
+        {"id": "flexdome", "label": "bare", "options": {"margin": False}},
+        {"id": "flexdome", "label": "oracle", "problem": {"reveal": ["thresholds"]}},
+    ],
+)
+
+
+def told(gap, violation, spec=PARTS):
+    """The verdicts when learners have the given constant gaps and violations (numbers or functions of t and seed)."""
+
+    def table(run):
+        t = np.arange(1, T + 1)
+        one, two = gap.get(run.learner.name, 0.0), violation.get(run.learner.name, 0.0)
+        made = [value(t, run.seed) if callable(value) else np.full(T, value) for value in (one, two)]
+        return made[0], made[1][np.newaxis]
+
+    found = an.verdicts(an.aggregate(Stub(table), spec))
+    return {k: [verdict for verdict in found if verdict.claim == k] for k in an.CLAIMS}
+
+
+def test_parts_follow_from_ids_and_options():
+    roles = an.roles_of(an.aggregate(Stub(lambda run: (np.zeros(T), np.zeros((1, T)))), PARTS))
+    assert roles == an.Roles(("FlexDOME",), ("UOpt-RPGPD",), ("Vanilla PD",), ("free",), ("oracle",))
+
+
+def test_early_violation_alone_is_flat():
+    (verdict,) = told({}, {"FlexDOME": lambda t, seed: np.where(t <= 20, 1.0 + seed, -0.1)})[1]
+    assert verdict.holds
+    assert verdict.text == (
+        "FlexDOME (c_e = 1e-5 as stated) on paper-v1: strong violation 40.0 ± 11.5 at T = 1,000, 0% of it after the "
+        "first tenth of the episodes: the paper's flat curve holds here."
+    )
+
+
+def test_violation_at_every_episode_is_not_flat_and_says_how_it_grows():
+    (verdict,) = told({}, {"FlexDOME": 0.125})[1]
+    assert not verdict.holds
+    assert "strong violation 125 ± 0 at T = 1,000, 90% of it" in verdict.text
+    assert "growing as T^1.00 [1.00, 1.00]: the paper's flat curve is not reproduced in this setting." in verdict.text
+
+
+@pytest.mark.parametrize(
+    ("total", "late", "exponent", "flat"),
+    [
+        (0.0, 0.0, None, True),
+        (100.0, 4.9, None, True),
+        (100.0, 5.0, None, False),
+        (100.0, 20.0, an.Exponent(0.05, 0.0, 0.09, 50), True),
+        (100.0, 20.0, an.Exponent(0.05, 0.0, 0.11, 50), False),
+        (100.0, 20.0, an.Exponent(0.05, None, None, 50), True),
+    ],
+)
+def test_near_constant_is_a_rule_on_late_share_and_exponent(total, late, exponent, flat):
+    assert an.near_constant(total, late, exponent) is flat
+
+
+def test_growing_baselines_and_lower_violation_are_confirmed():
+    found = told({}, {"UOpt-RPGPD": lambda t, seed: np.full(T, 0.2 + 0.01 * seed), "Vanilla PD": 0.0})
+    assert [verdict.holds for verdict in found[2]] == [True, False]
+    assert [verdict.holds for verdict in found[3]] == [True, False]
+    assert "lower in 3 of 3 runs): lower, as the paper says." in found[3][0].text
+
+
+def test_differences_that_change_sign_are_not_settled():
+    (verdict, _) = told({}, {"FlexDOME": lambda t, seed: np.full(T, 1.0 * seed), "UOpt-RPGPD": 1.0})[3]
+    assert verdict.holds is None
+    assert verdict.text.endswith("not settled by these seeds.")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "holds", "end"),
+    [
+        (0.15, 0.1, True, "a slight trade-off, as the paper says."),
+        (0.9, 0.1, False, "a trade-off that is not slight, unlike in the paper."),
+        (0.1, 0.2, False, "lower violation at no cost in regret, better than the paper says."),
+        (0.1, 0.0, False, "a trade-off that is not slight, unlike in the paper."),
+    ],
+)
+def test_the_price_in_regret_is_weighed(ours, theirs, holds, end):
+    (verdict,) = told({"FlexDOME": ours, "UOpt-RPGPD": theirs}, {"UOpt-RPGPD": 1.0})[4]
+    assert verdict.holds is holds
+    assert verdict.text.endswith(end)
+
+
+def test_there_is_no_trade_off_without_less_violation():
+    (verdict,) = told({"FlexDOME": 0.15, "UOpt-RPGPD": 0.1}, {"FlexDOME": 1.0})[4]
+    assert "no trade-off to speak of" in verdict.text
+
+
+def test_oscillations_without_regularisation_are_seen():
+    saw = told({}, {"free": lambda t, seed: (1.0 + seed) * (-1.0) ** t})[5][0]
+    assert saw.holds
+    assert "free (c_e = 1e-5 as stated, no regularisation) on paper-v1: in the last tenth its violation" in saw.text
+    assert told({}, {})[5][0].holds is False
+
+
+def test_the_oracle_is_tracked_within_a_tenth():
+    assert told({"FlexDOME": 1.05, "oracle": 1.0}, {})[6][0].holds
+    assert not told({"FlexDOME": 1.2, "oracle": 1.0}, {})[6][0].holds
+
+
+def test_verdicts_of_one_seed_say_so():
+    spec = PARTS.changed(seeds=[0])
+    found = told({"FlexDOME": 0.1}, {"UOpt-RPGPD": 0.1, "FlexDOME": 0.05}, spec)
+    assert "(one seed)" in found[1][0].text
+    assert "in one pair" in found[3][0].text
+    assert all("nan" not in verdict.text for rows in found.values() for verdict in rows)
+
+
+def test_verdicts_leave_out_what_is_missing():
+    stub = Stub(lambda run: (np.zeros(T), np.zeros((1, T))), missing=[("UOpt-RPGPD", k) for k in range(3)])
+    found = an.verdicts(an.aggregate(stub, PARTS, skip_missing=True))
+    assert {verdict.claim for verdict in found} == {1, 2, 3, 5, 6}
+
+
+def test_the_verdicts_of_real_runs_are_sentences(results):
+    for verdict in an.verdicts(results):
+        assert verdict.text.endswith(".")
+        assert verdict.environment in verdict.text

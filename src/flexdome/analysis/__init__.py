@@ -21,17 +21,24 @@ from flexdome.analysis.statistics import (
     iqm,
     mean_and_error,
 )
+from flexdome.analysis.tables import PAPER_ROWS, PaperRow, table1
+from flexdome.analysis.verdicts import CLAIMS, Roles, Verdict, near_constant, roles_of, verdicts
 
 __all__ = [
+    "CLAIMS",
     "CUMULATIVE",
     "FINALS",
     "METRICS",
+    "PAPER_ROWS",
     "Exponent",
     "Interval",
     "PairedDifference",
+    "PaperRow",
     "Reader",
     "Results",
+    "Roles",
     "Series",
+    "Verdict",
     "aggregate",
     "bootstrap_interval",
     "curves",
@@ -40,8 +47,12 @@ __all__ = [
     "growth_exponent",
     "iqm",
     "mean_and_error",
+    "near_constant",
     "paired_difference",
+    "roles_of",
     "sensitivity",
     "series_of",
     "summary",
+    "table1",
+    "verdicts",
 ]

@@ -183,7 +183,7 @@ def _slopes(rows: Float, log_t: Float) -> Float:
     x = np.where(positive, log_t - (positive * log_t).sum(axis=1, keepdims=True) / count, 0.0)
     square = (x * x).sum(axis=1)
     slopes: Float = np.where(square > 0.0, (x * logs).sum(axis=1) / np.where(square > 0.0, square, 1.0), 0.0)
-    return slopes
+    return np.where(np.abs(slopes) < 1e-12, 0.0, slopes)  # rounding: a constant series has exponent 0, not -1e-15
 
 
 def _resampled(size: int, strata: Sequence[Any] | None, resamples: int, seed: int) -> npt.NDArray[np.int64]:
