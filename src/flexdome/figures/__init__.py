@@ -1,1 +1,23 @@
 """The paper's figures and ours."""
+
+from flexdome.figures.curves import Row, comparison_figure, curves_figure
+from flexdome.figures.pareto import pareto_figure, pareto_front
+from flexdome.figures.sensitivity import sensitivity_figure
+from flexdome.figures.style import ONE_COLUMN, TWO_COLUMNS, LineStyle, save, styles_for
+from flexdome.figures.table import table_figure, table_markdown
+
+__all__ = [
+    "ONE_COLUMN",
+    "TWO_COLUMNS",
+    "LineStyle",
+    "Row",
+    "comparison_figure",
+    "curves_figure",
+    "pareto_figure",
+    "pareto_front",
+    "save",
+    "sensitivity_figure",
+    "styles_for",
+    "table_figure",
+    "table_markdown",
+]

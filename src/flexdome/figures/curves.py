@@ -1,0 +1,155 @@
+"""Four columns over episodes: what a learner does in each episode, and what that adds up to.
+
+Figure 1 of the paper is three rows of it: stochastic thresholds, fixed thresholds, ablations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from flexdome.analysis import Results
+from flexdome.cmdp.validation import Float
+from flexdome.errors import ValidationError
+from flexdome.figures.axes import label_with_factor, robust_limits
+from flexdome.figures.style import TWO_COLUMNS, LineStyle, drawing, legend_above, new_figure, styles_for
+
+__all__ = ["COLUMNS", "Row", "comparison_figure", "curves_figure"]
+
+COLUMNS = {
+    "gap": "Optimality gap",
+    "violation": "Violation",
+    "strong_regret": "Strong regret",
+    "strong_violation": "Strong violation",
+}
+INSTANTANEOUS = ("gap", "violation")
+HEIGHT = 1.36  # of a row, in inches
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of panels: its title, and the curves (of ``analysis.curves``) of one environment."""
+
+    title: str
+    curves: pl.DataFrame
+
+
+def curves_figure(
+    rows: Sequence[Row],
+    width: float = TWO_COLUMNS,
+    styles: dict[str, LineStyle] | None = None,
+    share_y: bool = False,
+) -> Figure:
+    """Rows times four panels: mean over runs and a band of one standard error, one legend above all.
+
+    Instantaneous values are those of single episodes, unsmoothed. Where an early spike would flatten everything else
+    the panel is cut, and says above its right corner how far the values go.
+
+    Parameters
+    ----------
+    styles : name of a learner to its line; None takes :func:`styles_for`
+    share_y : the same limits in all rows of a column
+    """
+    if not rows:
+        raise ValidationError("there are no rows to draw")
+    for row in rows:
+        _check(row)
+    names = list(dict.fromkeys(name for row in rows for name in row.curves["learner"].unique(maintain_order=True)))
+    styles = {**styles_for(names), **(styles or {})}
+    with drawing():
+        figure = new_figure(width, HEIGHT * len(rows) + 0.25)
+        panels = figure.subplots(len(rows), 4, squeeze=False, sharex=_same_episodes(rows))
+        limits = {metric: [_limits(row, metric) for row in rows] for metric in COLUMNS}
+        for k, row in enumerate(rows):
+            for axes, (metric, label) in zip(panels[k], COLUMNS.items(), strict=True):
+                low, high, clipped = limits[metric][k]
+                if share_y:
+                    low, high = min(limit[0] for limit in limits[metric]), max(limit[1] for limit in limits[metric])
+                thin = 0.75 if metric in INSTANTANEOUS else 1.0
+                _panel(axes, row.curves.filter(pl.col("metric") == metric), styles, thin)
+                axes.set_xlim(0, _last(row))
+                axes.set_ylim(low, high)
+                label_with_factor(axes.yaxis, label)
+                label_with_factor(axes.xaxis, "Episode" if k == len(rows) - 1 or not _same_episodes(rows) else "")
+                if clipped:
+                    _say_clipped(axes, row.curves.filter(pl.col("metric") == metric))
+            panels[k][0].set_title(row.title, loc="left", fontweight="bold")
+        if _same_episodes(rows):
+            for axes in panels[:-1].flat:
+                axes.set_xlabel("")
+                axes.tick_params(labelbottom=False)
+        handles = [Line2D([], [], color=styles[n].colour, ls=styles[n].pattern, lw=styles[n].width) for n in names]
+        legend_above(figure, handles, names)
+        figure.align_ylabels()
+    return figure
+
+
+def comparison_figure(results: Results, width: float = TWO_COLUMNS) -> Figure:
+    """The four columns for every environment of an experiment."""
+    environments = results.curves["environment"].unique(maintain_order=True)
+    rows = [Row(name, results.curves.filter(pl.col("environment") == name)) for name in environments]
+    return curves_figure(rows, width)
+
+
+def _check(row: Row) -> None:
+    if not row.curves.height:
+        raise ValidationError(f"row {row.title!r} has no curves")
+    environments = row.curves["environment"].unique(maintain_order=True).to_list()
+    if len(environments) > 1:
+        raise ValidationError(f"row {row.title!r} has curves of {', '.join(environments)}; a row shows one environment")
+    missing = [metric for metric in COLUMNS if metric not in row.curves["metric"]]
+    if missing:
+        raise ValidationError(f"row {row.title!r} has no curves of {missing[0]}")
+
+
+def _last(row: Row) -> int:
+    return int(row.curves["episode"].to_numpy().max())
+
+
+def _same_episodes(rows: Sequence[Row]) -> bool:
+    return len({_last(row) for row in rows}) == 1
+
+
+def _bands(curves: pl.DataFrame) -> dict[str, tuple[Float, Float, Float, Float]]:
+    """Of each learner: episodes, mean, mean less and plus one standard error (none where it is unknown)."""
+    found = {}
+    for (name,), group in curves.group_by(["learner"], maintain_order=True):
+        group = group.sort("episode")
+        mean, error = group["mean"].to_numpy(), group["se"].fill_null(0.0).to_numpy()
+        found[str(name)] = group["episode"].to_numpy(), mean, mean - error, mean + error
+    return found
+
+
+def _limits(row: Row, metric: str) -> tuple[float, float, bool]:
+    bands = _bands(row.curves.filter(pl.col("metric") == metric))
+    edges = [(low, high) for _, _, low, high in bands.values()]
+    if metric in INSTANTANEOUS:
+        return robust_limits(edges)
+    high = max(float(edge[1].max()) for edge in edges)
+    return (-0.03 * high, 1.05 * high, False) if high > 0.0 else (-0.05, 1.0, False)
+
+
+def _panel(axes: Axes, curves: pl.DataFrame, styles: dict[str, LineStyle], width: float) -> None:
+    axes.axhline(0.0, color="0.75", lw=0.5, zorder=0.5)
+    bands = _bands(curves)
+    for k, (name, (t, mean, low, high)) in enumerate(bands.items()):
+        style = styles[name]
+        over = 3.0 + bool(style.dashes) - k / 100.0  # dashes over solid lines, so that equal curves are both seen
+        axes.fill_between(t, low, high, color=style.colour, alpha=0.2, lw=0, zorder=2.0)
+        axes.plot(t, mean, color=style.colour, ls=style.pattern, lw=width * style.width, zorder=over, label=name)
+
+
+def _say_clipped(axes: Axes, curves: pl.DataFrame) -> None:
+    low, high = axes.get_ylim()
+    bands = _bands(curves).values()
+    bottom, top = min(float(band[2].min()) for band in bands), max(float(band[3].max()) for band in bands)
+    parts = [f"up to {top:.2g}"] if top > high else []
+    parts += [f"down to {bottom:.2g}"] if bottom < low else []
+    if parts:
+        text = f"cut: {', '.join(parts)}".replace("-", "\N{MINUS SIGN}")
+        axes.text(1.0, 1.01, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=6, color="0.35")

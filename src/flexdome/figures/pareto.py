@@ -1,0 +1,103 @@
+"""Strong regret against strong violation: who is beaten in both, and who is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from flexdome.cmdp.validation import Float
+from flexdome.errors import ValidationError
+from flexdome.figures.axes import symlog
+from flexdome.figures.style import TWO_COLUMNS, drawing, legend_above, new_figure, styles_for
+
+__all__ = ["pareto_figure", "pareto_front"]
+
+PER_ROW = 3
+
+
+def pareto_front(points: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Indices of the points (n, 2) that no other point beats in both numbers (smaller is better), from left to right.
+
+    >>> pareto_front([[0.0, 5.0], [1.0, 6.0], [2.0, 1.0]]).tolist()
+    [0, 2]
+    """
+    array = np.asarray(points, dtype=np.float64)
+    order = np.lexsort((array[:, 1], array[:, 0]))
+    front, best = [], np.inf
+    for k in order:
+        if array[k, 1] < best:
+            front.append(int(k))
+            best = array[k, 1]
+    return np.array(front, dtype=np.int64)
+
+
+def pareto_figure(summary: pl.DataFrame, width: float = TWO_COLUMNS) -> Figure:
+    """A panel for each environment, a point with standard errors for each learner, and the front of the means.
+
+    Both axes are logarithmic with a slot for zero.
+
+    Parameters
+    ----------
+    summary : as ``analysis.summary`` makes it
+    """
+    wide = summary.filter(pl.col("metric").is_in(["strong_regret", "strong_violation"]))
+    if not wide.height:
+        raise ValidationError("the summary has neither strong_regret nor strong_violation")
+    table = wide.pivot("metric", index=["environment", "learner"], values=["mean", "se"])
+    environments = table["environment"].unique(maintain_order=True).to_list()
+    names = table["learner"].unique(maintain_order=True).to_list()
+    styles = styles_for(names)
+    columns = min(PER_ROW, len(environments))
+    rows = -(-len(environments) // columns)
+    side = width / max(columns, 2)
+    with drawing():
+        figure = new_figure(side * columns, 0.82 * side * rows)
+        panels = figure.subplots(rows, columns, squeeze=False)
+        for axes in panels.flat[len(environments) :]:
+            axes.remove()
+        for k, (axes, environment) in enumerate(zip(panels.flat, environments, strict=False)):
+            part = table.filter(pl.col("environment") == environment)
+            x, y = part["mean_strong_regret"].to_numpy(), part["mean_strong_violation"].to_numpy()
+            for which, values, name in (("x", x, "regret"), ("y", y, "violation")):
+                error = part[f"se_strong_{name}"].fill_null(0.0).to_numpy()
+                symlog(axes, which, np.concatenate([values, values + error, (values - error)[values > error]]))
+            _front(axes, np.column_stack([x, y]))
+            for i, name in enumerate(part["learner"]):
+                style = styles[name]
+                axes.errorbar(
+                    x[i],
+                    y[i],
+                    xerr=part["se_strong_regret"][i],
+                    yerr=part["se_strong_violation"][i],
+                    color=style.colour,
+                    marker=style.marker,
+                    markersize=5,
+                    markeredgecolor="white",
+                    markeredgewidth=0.5,
+                    elinewidth=0.8,
+                    ls="",
+                    zorder=3,
+                )
+            axes.set_title(environment, loc="left", fontweight="bold")
+            if k >= len(environments) - columns:
+                axes.set_xlabel("Strong regret")
+            if k % columns == 0:
+                axes.set_ylabel("Strong violation")
+        handles = [Line2D([], [], color=s.colour, marker=s.marker, ls="", markersize=5) for s in styles.values()]
+        front = Line2D([], [], color="0.2", lw=0.8, ls=":")
+        legend_above(figure, [*handles, front], [*names, "Pareto front"])
+    return figure
+
+
+def _front(axes: Axes, points: Float) -> None:
+    """The border of what is not beaten: a staircase through the points of the front."""
+    corner = points[pareto_front(points)]
+    left, bottom = corner[0, 0], corner[-1, 1]
+    high, right = axes.get_ylim()[1], axes.get_xlim()[1]
+    x = np.concatenate([[left], corner[:, 0], [right]])
+    y = np.concatenate([[high], corner[:, 1], [bottom]])
+    axes.plot(x, y, drawstyle="steps-post", color="0.2", lw=0.8, ls=":", zorder=1)

@@ -1,0 +1,180 @@
+"""Table 1 with what was measured: typeset, and as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from flexdome.figures.style import drawing, extent
+
+__all__ = ["table_figure", "table_markdown"]
+
+LINE, GAP, PAD = 0.185, 0.16, 0.08  # inches: a line, between columns, around the table
+HEAD = (
+    "Algorithm",
+    "Strong regret",
+    "Strong violation",
+    "Last\niterate",
+    "Unknown\nsafe policy",
+    "Stochastic\nthreshold",
+)
+MEASURED = ("Measured on", "Regret exponent", "Violation exponent")
+SMALL = 6.5
+NONE = "\N{EN DASH}"
+
+
+def table_markdown(table: pl.DataFrame) -> str:
+    """The table of ``analysis.table1`` in Markdown; measured exponents with their 95 % intervals.
+
+    >>> from flexdome.analysis import table1
+    >>> print(table_markdown(table1()).splitlines()[2])
+    | OPTAUG-CMDP | Õ(√T) | Õ(√T) | ✗ | ✗ | ✗ | not run | | |
+    """
+    head = [text.replace("\n", " ") for text in (*HEAD, *MEASURED)]
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for cells in _cells(table, _plain_rate, ("✓", "✗")):
+        lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def table_figure(table: pl.DataFrame) -> Figure:
+    """The table of ``analysis.table1`` as a figure, as wide and as high as its text."""
+    rows = _cells(table, _math_rate, ("$\\checkmark$", "$\\times$"))
+    breaks = [k for k in range(1, table.height) if table["part"][k] != table["part"][k - 1]]
+    head = (*HEAD, *MEASURED)
+    with drawing():
+        figure = Figure()
+        FigureCanvasAgg(figure)
+        columns = list(zip(head, *rows, strict=True))
+        widths = [max(_width(figure, text, k == 0) for k, text in enumerate(column)) for column in columns]
+        width = sum(widths) + GAP * (len(widths) - 1) + 2 * PAD
+        note = _note(table)
+        height = LINE * len(rows) + 0.06 * len(breaks) + (0.16 if note else 0.0) + 0.67 + 2 * PAD
+        figure.set_size_inches(width, height)
+        y = height - PAD - 0.04
+        left = [PAD + sum(widths[:k]) + GAP * k for k in range(len(widths))]
+
+        def rule(y: float, weight: float, start: float = PAD, end: float = width - PAD) -> None:
+            x = [start / width, end / width]
+            figure.add_artist(Line2D(x, [y / height] * 2, lw=weight, color="black", transform=figure.transFigure))
+
+        def put(k: int, y: float, text: str, **options: Any) -> None:
+            first = k in (0, 6)
+            x = left[k] if first else left[k] + widths[k] / 2
+            figure.text(x / width, y / height, text, ha="left" if first else "center", va="center", **options)
+
+        rule(y, 0.9)
+        y -= 0.13
+        put_group = (left[1] + left[5] + widths[5]) / 2, (left[6] + left[8] + widths[8]) / 2
+        for x, text, ends in zip(put_group, ("claimed", "measured"), ((1, 5), (6, 8)), strict=True):
+            figure.text(x / width, y / height, text, ha="center", va="center", style="italic", fontsize=SMALL + 1)
+            rule(y - 0.08, 0.4, left[ends[0]], left[ends[1]] + widths[ends[1]])
+        y -= 0.25
+        for k, text in enumerate(head):
+            put(k, y, text, fontweight="bold", linespacing=1.0)
+        y -= 0.19
+        rule(y, 0.5)
+        y -= LINE / 2 + 0.03
+        for number, row in enumerate(rows):
+            if number in breaks:
+                rule(y + LINE / 2 - 0.02, 0.4)
+                y -= 0.06
+            ours = table["id"][number] == "flexdome" and table["part"][number] == "paper"
+            for k, text in enumerate(row):
+                quiet = text in ("not run", "none")
+                put(k, y, text, color="0.5" if quiet else "black", fontweight="bold" if ours and k == 0 else "normal")
+            y -= LINE
+        rule(y + LINE / 2 - 0.03, 0.9)
+        figure.text(PAD / width, (y - 0.05) / height, note, ha="left", va="center", fontsize=SMALL)
+    return figure
+
+
+def _note(table: pl.DataFrame) -> str:
+    """How the exponents were measured."""
+    measured = table.filter(pl.col("status") == "measured")
+    if not measured.height:
+        return ""
+    episodes, runs = (_range(measured[name].unique().sort().to_list()) for name in ("episodes", "n"))
+    return (
+        "Exponent: slope of log mean cumulative series over log t for t in [T/16, T], with a 95 % bootstrap interval "
+        f"over seeds; T = {episodes}, n = {runs}. None: the series is zero."
+    )
+
+
+def _range(values: list[int]) -> str:
+    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+
+
+def _width(figure: Figure, text: str, bold: bool) -> float:
+    """In inches."""
+    if not text:
+        return 0.0
+    artist = figure.text(0.0, 0.0, text, fontweight="bold" if bold else "normal")
+    box = extent(figure, artist)
+    artist.remove()
+    return float(box.width / figure.dpi)
+
+
+def _cells(table: pl.DataFrame, rate: Callable[[str], str], marks: tuple[str, str]) -> list[tuple[str, ...]]:
+    """The texts; what is claimed of an algorithm stands once, in the first of its rows."""
+    found, before = [], None
+    for row in table.iter_rows(named=True):
+        claims: tuple[str, ...] = ("",) * len(HEAD)
+        if row["id"] != before:
+            flags = ("last_iterate", "unknown_safe_policy", "stochastic_threshold")
+            claims = (
+                row["algorithm"],
+                rate(row["claimed_regret"]),
+                rate(row["claimed_violation"]),
+                *(marks[0] if row[flag] else marks[1] for flag in flags),
+            )
+        before = row["id"]
+        if row["status"] == "not run":
+            found.append((*claims, "not run", "", ""))
+            continue
+        same = row["setting"].lower() in (row["algorithm"].lower(), row["id"])
+        where = row["environment"] if same else f"{row['environment']}, {row['setting']}"
+        found.append((*claims, where, _exponent(row, "regret"), _exponent(row, "violation")))
+    return found
+
+
+def _exponent(row: dict[str, Any], prefix: str) -> str:
+    value, low, high = (row[f"{prefix}_{name}"] for name in ("exponent", "low", "high"))
+    if value is None:
+        return "none"
+    text = f"{value:.2f}" if low is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+    return text.replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
+
+
+def _split(claim: str) -> tuple[str, str]:
+    """``"T^(5/6), strong"`` to rate and kind."""
+    rate, _, kind = claim.partition(", ")
+    return rate, f" ({kind})" if kind and kind != "strong" else ""
+
+
+def _plain_rate(claim: str) -> str:
+    rate, kind = _split(claim)
+    if rate == "none":
+        return NONE
+    known = {"sqrt(T)": "Õ(√T)", "near-constant": "Õ(1)", "constant": "O(1)", "zero": "0"}
+    return known.get(rate, f"Õ({rate})" if re.fullmatch(r"T\^\S+", rate) else rate) + kind
+
+
+def _math_rate(claim: str) -> str:
+    rate, kind = _split(claim)
+    if rate == "none":
+        return NONE
+    known = {
+        "sqrt(T)": "$\\tilde{O}(\\sqrt{T})$",
+        "near-constant": "$\\tilde{O}(1)$",
+        "constant": "$O(1)$",
+        "zero": "0",
+    }
+    power = re.fullmatch(r"T\^\(?([^()\s]+)\)?", rate)
+    return known.get(rate, f"$\\tilde{{O}}(T^{{{power[1]}}})$" if power else rate) + kind

@@ -1,0 +1,393 @@
+"""Figures on micro data: what is on them, that nothing overlaps, and that files are the same bytes every time."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from flexdome import analysis as an
+from flexdome import figures as fg
+from flexdome.errors import FlexDOMEError, ValidationError
+from flexdome.figures.axes import robust_limits
+from flexdome.figures.style import drawing, extent
+
+LEARNERS = ("FlexDOME", "UOpt-RPGPD", "Vanilla PD")
+WAVE = {"FlexDOME": 0.0, "UOpt-RPGPD": 0.05, "Vanilla PD": 0.3}
+
+
+def series(name, seed, constraints=1, episodes=200, zero=False):
+    t = np.arange(1, episodes + 1)
+    rng = np.random.default_rng(seed)
+    wave = WAVE.get(name, 0.1) * np.sin(t / 5.0) + 0.02 * rng.normal(size=(constraints + 1, episodes))
+    made = 0.0 * wave if zero else wave + 1.0 / np.sqrt(t)
+    return an.Series(made[0], -made[1:] + 0.1 if not zero else made[1:])
+
+
+def curves(names=LEARNERS, seeds=3, environment="e", **options):
+    """Curves as ``analysis.curves`` makes them."""
+    grid = np.arange(1, 201)
+    parts = []
+    for name in names:
+        runs = [series(name, seed, **options) for seed in range(seeds)]
+        for metric in an.METRICS:
+            mean, error = an.mean_and_error(np.stack([getattr(run, metric)[grid - 1] for run in runs]))
+            part = pl.DataFrame({"episode": grid, "mean": mean, "se": error}).with_columns(pl.col("se").fill_nan(None))
+            constants = {"environment": environment, "learner": name, "metric": metric, "n": seeds}
+            parts.append(part.with_columns(**{key: pl.lit(value) for key, value in constants.items()}))
+    return pl.concat(parts)
+
+
+def finals(environments=("e",), names=LEARNERS, seeds=3, **options):
+    return pl.DataFrame(
+        [
+            {"environment": e, "learner": n, "instance": s, "seed": s, **series(n, s + 10 * k, **options).finals()}
+            for e in environments
+            for k, n in enumerate(names)
+            for s in range(seeds)
+        ]
+    )
+
+
+def scales(values, environments=("e",), seeds=3):
+    rows = [
+        {"environment": e, "scale": c, "metric": m, "mean": 100.0 * k, "se": 3.0 if seeds > 1 else None, "n": seeds}
+        for e in environments
+        for k, c in enumerate(values)
+        for m in ("strong_regret", "strong_violation")
+    ]
+    return pl.DataFrame(rows, schema_overrides={"se": pl.Float64})
+
+
+BONUS, MARGIN = (0.0, 1e-4, 1e-3, 1e-2), (0.0, 1e-6, 1e-5, 1e-4)
+TABLE = an.table1().with_columns(
+    pl.when(pl.col("id") == "flexdome").then(pl.lit("measured")).otherwise("status").alias("status"),
+    pl.when(pl.col("id") == "flexdome").then(pl.lit("FlexDOME")).alias("setting"),
+    pl.when(pl.col("id") == "flexdome").then(pl.lit("paper-v1")).alias("environment"),
+    pl.when(pl.col("id") == "flexdome").then(80_000).cast(pl.Int64).alias("episodes"),
+    pl.when(pl.col("id") == "flexdome").then(5).cast(pl.Int64).alias("n"),
+    pl.when(pl.col("id") == "flexdome").then(0.83).alias("regret_exponent"),
+    pl.when(pl.col("id") == "flexdome").then(0.8).alias("regret_low"),
+    pl.when(pl.col("id") == "flexdome").then(0.86).alias("regret_high"),
+)
+FIGURES = {
+    "paper": lambda: fg.curves_figure([fg.Row("(a) One", curves()), fg.Row("(b) Two", curves(("FlexDOME", "free")))]),
+    "sensitivity": lambda: fg.sensitivity_figure(scales(BONUS), scales(MARGIN)),
+    "pareto": lambda: fg.pareto_figure(an.summary(finals(("e", "f")))),
+    "table": lambda: fg.table_figure(TABLE),
+}
+
+
+def drawn(figure):
+    with drawing():
+        figure.draw_without_rendering()
+        figure.canvas.draw()
+    return figure
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")) if text.get_text()]
+
+
+def check_layout(figure):
+    """Every legend inside the figure and off the axes; axes off each other."""
+    drawn(figure)
+    with drawing():
+        boxes = [axes.get_tightbbox(figure.canvas.get_renderer()) for axes in figure.axes]
+        for legend in figure.legends:
+            box = extent(figure, legend)
+            assert box.x0 >= 0.0
+            assert box.x1 <= figure.bbox.x1 + 0.5
+            assert box.y1 <= figure.bbox.y1 + 0.5
+            assert not any(box.overlaps(other) for other in boxes)
+    for k, one in enumerate(boxes):
+        for other in boxes[k + 1 :]:
+            assert not one.padded(-1.0).overlaps(other.padded(-1.0))
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_files_are_the_same_bytes_when_written_again(name, tmp_path):
+    first = fg.save(FIGURES[name](), tmp_path / "one")
+    second = fg.save(FIGURES[name](), tmp_path / "two")
+    assert [path.name for path in first] == ["one.png", "one.svg", "one.pdf"]
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+        assert one.stat().st_size > 1000
+
+
+def test_files_are_the_same_bytes_in_another_process_with_other_settings(tmp_path):
+    code = (
+        "import sys, matplotlib as mpl; sys.path.insert(0, sys.argv[2])\n"
+        "mpl.rcParams.update({'font.size': 20, 'svg.fonttype': 'none', 'axes.grid': True})\n"
+        "import test_figures as t; t.fg.save(t.FIGURES['paper'](), sys.argv[1])\n"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    here = fg.save(FIGURES["paper"](), tmp_path / "here")
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "MPLBACKEND": "svg"}
+        target = tmp_path / f"there-{hash_seed}"
+        subprocess.run([sys.executable, "-c", code, target, os.path.dirname(__file__)], check=True, env=environment)
+        for path in here:
+            assert path.read_bytes() == target.with_suffix(path.suffix).read_bytes()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_files_hold_no_dates(name, tmp_path):
+    for path in fg.save(FIGURES[name](), tmp_path / "figure"):
+        data = path.read_bytes()
+        assert b"Date" not in data
+        assert b"dc:date" not in data
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_nothing_overlaps(name):
+    check_layout(FIGURES[name]())
+
+
+@pytest.mark.parametrize("name", ["paper", "sensitivity", "pareto"])
+def test_axes_are_labelled(name):
+    figure = drawn(FIGURES[name]())
+    assert any(axes.get_xlabel() for axes in figure.axes)
+    for axes in figure.axes:
+        same_row = [other for other in figure.axes if abs(other.get_position().y0 - axes.get_position().y0) < 0.01]
+        assert any(other.get_ylabel() for other in same_row)
+
+
+def test_drawing_leaves_the_settings_of_the_user_alone():
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    FIGURES["paper"]()
+    assert dict(mpl.rcParams) == before
+
+
+# -- saving ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_data_behind_a_figure_are_saved_beside_it(tmp_path):
+    frame = curves()
+    paths = fg.save(FIGURES["paper"](), tmp_path / "deep" / "figure.1", formats=("png",), data=frame)
+    assert [path.name for path in paths] == ["figure.1.png", "figure.1.parquet"]
+    assert pl.read_parquet(paths[1]).equals(frame)
+    assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["figure.1.parquet", "figure.1.png"]
+
+
+def test_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(ValidationError, match="format is 'gif'"):
+        fg.save(FIGURES["pareto"](), tmp_path / "figure", formats=("gif",))
+
+
+def test_a_file_in_the_way_is_an_error_of_ours(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FlexDOMEError, match="cannot be written"):
+        fg.save(FIGURES["pareto"](), tmp_path / "file" / "figure", formats=("svg",))
+
+
+# -- styles ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_learners_of_the_paper_have_its_colours():
+    styles = fg.styles_for(["mine", "Vanilla PD", "UOpt-RPGPD", "FlexDOME"])
+    assert [styles[name].colour for name in LEARNERS] == ["#DC143C", "#4169E1", "#A9A9A9"]
+
+
+def test_every_learner_has_a_look_of_its_own():
+    styles = fg.styles_for([*LEARNERS, *(f"learner {k}" for k in range(20))])
+    looks = {(style.colour, style.dashes) for style in styles.values()}
+    assert len(looks) == len(styles) == 23
+
+
+def test_a_second_learner_with_a_known_name_is_not_mistaken_for_the_first():
+    styles = fg.styles_for(["Vanilla PD", "optprimaldual"])
+    assert styles["Vanilla PD"] != styles["optprimaldual"]
+
+
+# -- curves ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_figure_has_four_columns_and_one_legend_of_all_learners():
+    figure = FIGURES["paper"]()
+    assert len(figure.axes) == 8
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [*LEARNERS, "free"]
+    assert {"(a) One", "(b) Two"} <= set(texts(figure))
+
+
+def test_lines_are_the_means_and_bands_one_standard_error():
+    frame = curves()
+    figure = fg.curves_figure([fg.Row("one", frame)])
+    (line,) = [line for line in figure.axes[3].lines if line.get_label() == "FlexDOME"]
+    rows = frame.filter(learner="FlexDOME", metric="strong_violation")
+    np.testing.assert_array_equal(line.get_ydata(), rows["mean"])
+    np.testing.assert_array_equal(line.get_xdata(), rows["episode"])
+    band = figure.axes[3].collections[0].get_paths()[0].vertices[:, 1]
+    assert band.max() == pytest.approx((rows["mean"] + rows["se"]).max())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"constraints": 2}, {"seeds": 1}, {"zero": True}, {"names": [f"learner {k}" for k in range(12)]}],
+    ids=str,
+)
+def test_unusual_data_are_drawn_without_warning(options, tmp_path):
+    figure = fg.curves_figure([fg.Row("row", curves(**options))])
+    check_layout(figure)
+    fg.save(figure, tmp_path / "figure", formats=("png",))
+    for axes in figure.axes:
+        assert np.isfinite([*axes.get_xlim(), *axes.get_ylim()]).all()
+        assert not any("nan" in text.get_text() for text in axes.get_xticklabels() + axes.get_yticklabels())
+
+
+def test_large_numbers_have_their_factor_in_the_label():
+    frame = curves().with_columns(pl.col("mean") * 1e6, pl.col("episode") * 400)
+    axes = drawn(fg.curves_figure([fg.Row("row", frame)])).axes[2]
+    assert axes.get_xlabel() == r"Episode ($\times 10^{4}$)"
+    assert axes.get_ylabel().startswith(r"Strong regret ($\times 10^{")
+    assert all(len(text.get_text()) <= 5 for text in axes.get_yticklabels())
+    lengths = {len(text.get_text().partition(".")[2]) for text in axes.get_yticklabels()}
+    assert len(lengths) == 1
+
+
+def test_an_early_spike_is_cut_and_said_so():
+    spike = pl.when((pl.col("metric") == "gap") & (pl.col("episode") == 1)).then(50.0).otherwise(pl.col("mean"))
+    figure = fg.curves_figure([fg.Row("row", curves().with_columns(spike.alias("mean")))])
+    assert figure.axes[0].get_ylim()[1] < 5.0
+    assert any(text.startswith("cut: up to 50") for text in texts(figure))
+    check_layout(figure)
+    assert not any(text.startswith("cut") for text in texts(FIGURES["paper"]()))
+
+
+def test_limits_always_show_zero_and_the_core():
+    band = np.linspace(2.0, 3.0, 100)
+    low, high, clipped = robust_limits([(band, band)])
+    assert low <= 0.0
+    assert high >= 3.0
+    assert not clipped
+
+
+def test_rows_can_share_limits():
+    loud = curves().with_columns(pl.col("mean") * 10.0)
+    figure = fg.curves_figure([fg.Row("a", curves()), fg.Row("b", loud)], share_y=True)
+    assert figure.axes[3].get_ylim() == figure.axes[7].get_ylim()
+
+
+def test_rows_of_different_length_keep_their_own_episodes():
+    longer = curves().with_columns(pl.col("episode") * 2)
+    figure = drawn(fg.curves_figure([fg.Row("a", curves()), fg.Row("b", longer)]))
+    assert figure.axes[0].get_xlim()[1] == 200
+    assert figure.axes[4].get_xlim()[1] == 400
+    assert figure.axes[0].get_xlabel() == "Episode"
+    check_layout(figure)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "no rows"),
+        ([fg.Row("a", curves().head(0))], "row 'a' has no curves"),
+        ([fg.Row("a", pl.concat([curves(), curves(environment="f")]))], "curves of e, f; a row shows one"),
+        ([fg.Row("a", curves().filter(pl.col("metric") != "gap"))], "no curves of gap"),
+    ],
+)
+def test_rows_that_cannot_be_drawn_are_refused(rows, message):
+    with pytest.raises(ValidationError, match=message):
+        fg.curves_figure(rows)
+
+
+def test_the_comparison_has_a_row_for_each_environment():
+    class Results:
+        curves = pl.concat([curves(), curves(environment="f")])
+
+    figure = fg.comparison_figure(Results())
+    assert len(figure.axes) == 8
+    assert {"e", "f"} <= set(texts(figure))
+
+
+# -- sensitivity -------------------------------------------------------------------------------------------------------
+
+
+def test_scale_zero_has_a_slot_and_the_selected_scale_a_line():
+    figure = drawn(fg.sensitivity_figure(scales(BONUS), scales(MARGIN), chosen={"bonus": 1e-3, "margin": 5e-5}))
+    bonus, margin = figure.axes[2], figure.axes[3]
+    assert [text.get_text() for text in margin.get_xticklabels()] == ["0", "$10^{-6}$", "$10^{-5}$", "$10^{-4}$"]
+    assert margin.get_xlim()[0] < 0.0 < margin.get_xlim()[1]
+    assert any(np.all(np.asarray(line.get_xdata()) == 1e-3) for line in bonus.lines)
+    assert any(np.all(np.asarray(line.get_xdata()) == 5e-5) for line in margin.lines)
+
+
+def test_both_metrics_have_panels_of_their_own():
+    labels = [axes.get_ylabel() for axes in FIGURES["sensitivity"]().axes]
+    assert labels == ["Strong regret"] * 2 + ["Strong violation"] * 2
+
+
+@pytest.mark.parametrize("options", [{"seeds": 1}, {"environments": ("e", "f")}], ids=str)
+def test_sensitivities_of_one_seed_or_several_environments_are_drawn(options, tmp_path):
+    figure = fg.sensitivity_figure(scales(BONUS, **options), scales((1e-6, 1e-5), **options))
+    check_layout(figure)
+    fg.save(figure, tmp_path / "figure", formats=("png",))
+
+
+def test_a_sensitivity_without_violation_is_refused():
+    with pytest.raises(ValidationError, match="margin's scale has no strong_violation"):
+        fg.sensitivity_figure(scales(BONUS), scales(MARGIN).filter(pl.col("metric") == "strong_regret"))
+
+
+# -- pareto ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_front_holds_what_no_other_point_beats():
+    rng = np.random.default_rng(0)
+    points = rng.integers(0, 6, size=(40, 2)).astype(float)
+    front = fg.pareto_front(points)
+    for k in front:
+        assert not any((other <= points[k]).all() and (other < points[k]).any() for other in points)
+    for other in points:
+        assert any((points[k] <= other).all() for k in front)
+
+
+@pytest.mark.parametrize(
+    "options", [{"zero": True}, {"seeds": 1}, {"environments": tuple("abcde")}, {"names": ("FlexDOME",)}], ids=str
+)
+def test_pareto_figures_of_unusual_data_are_drawn(options, tmp_path):
+    figure = fg.pareto_figure(an.summary(finals(**options)))
+    check_layout(figure)
+    fg.save(figure, tmp_path / "figure", formats=("png",))
+
+
+def test_a_summary_without_strong_metrics_is_refused():
+    with pytest.raises(ValidationError, match="neither strong_regret"):
+        fg.pareto_figure(an.summary(finals(), metrics=["last_gap"]))
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_shows_claims_and_what_was_measured():
+    shown = texts(FIGURES["table"]())
+    assert {"OPTAUG-CMDP", "not run", "none", "0.83 [0.80, 0.86]", r"$\tilde{O}(T^{5/6})$"} <= set(shown)
+    assert any("T = 80,000, n = 5" in text for text in shown)
+
+
+def test_every_text_of_the_table_is_inside_the_figure():
+    figure = drawn(FIGURES["table"]())
+    for text in figure.texts:
+        if text.get_text():
+            box = extent(figure, text)
+            assert box.x0 >= -0.5
+            assert box.x1 <= figure.bbox.x1 + 0.5
+            assert box.y0 >= -0.5
+
+
+def test_the_table_in_markdown_is_a_table():
+    lines = fg.table_markdown(TABLE).splitlines()
+    assert {line.count("|") for line in lines} == {10}
+    assert "| FlexDOME | Õ(T^(5/6)) | Õ(1) | ✓ | ✓ | ✓ | paper-v1 | 0.83 [0.80, 0.86] | none |" in lines
+
+
+def test_a_table_with_nothing_measured_is_drawn(tmp_path):
+    fg.save(fg.table_figure(an.table1()), tmp_path / "table", formats=("png",))
