@@ -14,10 +14,10 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from flexdome.cmdp.validation import shown
 from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError
 
-__all__ = ["read_archive", "write_archive"]
+__all__ = ["read_archive", "write_archive", "write_whole"]
 
 HEADER = "header"
 MAGIC = b"\x93NUMPY\x01\x00"
@@ -39,17 +39,29 @@ PathLike = str | os.PathLike[str]
 
 def write_archive(path: PathLike, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write ``header`` and ``arrays`` to ``path``; an interruption at any byte leaves the previous file."""
-    target = Path(os.path.realpath(_as_path(path)))  # a link stays a link: what it points to is replaced
     text = json.dumps(header, allow_nan=False, sort_keys=True).encode()
     members = {HEADER: np.frombuffer(text, dtype=np.uint8), **arrays}
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in members.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
+
+
+def write_whole(path: PathLike, data: bytes) -> None:
+    """Put ``data`` at ``path``; an interruption at any byte leaves the previous file."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: PathLike) -> Iterator[IO[bytes]]:
+    """A file under a temporary name that takes its place at ``path`` when it is whole and on disk."""
+    target = Path(os.path.realpath(_as_path(path)))  # a link stays a link: what it points to is replaced
     temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         # Not tempfile: its files are for one user, and this one becomes a file for whoever the umask lets in.
         with open(temporary, "xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, array in members.items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                        np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

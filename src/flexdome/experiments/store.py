@@ -22,7 +22,6 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -34,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from flexdome.cmdp.archive import write_whole
 from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError
 from flexdome.experiments.specs import ExperimentSpec, RunSpec
 
@@ -196,18 +196,7 @@ def _as_json(content: Mapping[str, Any]) -> bytes:
 
 def _write(path: Path, data: bytes) -> str:
     """Put the whole of ``data`` at ``path`` or nothing; its checksum comes back."""
-    temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise FlexDOMEError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            os.unlink(temporary)
+    write_whole(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
