@@ -1,12 +1,15 @@
 """The command line as a user types it."""
 
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 import flexdome as fd
 from flexdome.cli import main
+from flexdome.cli.commands import COMMANDS
 
 
 def test_help_names_every_command(capsys):
@@ -14,7 +17,7 @@ def test_help_names_every_command(capsys):
         main(["--help"])
     assert stop.value.code == 0
     out = capsys.readouterr().out
-    assert all(command in out for command in ("list", "solve", "reproduce"))
+    assert all(command in out for command in COMMANDS)
 
 
 def test_list_shows_every_environment(capsys):
@@ -43,29 +46,33 @@ def test_solve_reads_a_saved_model(tmp_path, capsys):
     assert "3.253" in capsys.readouterr().out
 
 
-def test_reproduce_prints_one_column_per_instance(capsys):
-    assert main(["reproduce", "--seeds", "2"]) == 0
-    out = capsys.readouterr().out
-    assert "seed 0" in out
-    assert "seed 1" in out
-    assert "seed 2" not in out
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["solve", "papr-v1"], 2, "did you mean paper-v1"),
         (["solve", "missing.npz"], 2, "does not exist"),
         (["solve", "paper-v1", "--seed", "-1"], 2, "seed is -1"),
-        (["reproduce", "--seeds", "0"], 2, "seeds is 0"),
+        (["run", "fixd"], 2, "did you mean fixed"),
+        (["run", "missing.toml"], 2, "missing.toml cannot be read"),
+        (["run", "fixed", "--episodes", "0"], 2, "episodes is 0"),
+        (["run", "fixed", "--workers", "-1"], 2, "workers is -1"),
+        (["compare", "fixed", "--out", "nowhere"], 2, "15 of 15 runs of fixed are not in nowhere"),
+        (["compare", "fixed", "--baseline", "FlexDOM"], 2, "did you mean FlexDOME"),
+        (["resume", "nowhere"], 2, "nowhere holds no experiment"),
+        (["status", "nowhere"], 2, "nowhere holds no experiment"),
+        (["sweep", "flexdome", "paper-v1", "--option", "margin_scale"], 2, "it must be NAME=A,B,..."),
+        (["sweep", "flexdome", "paper-v1", "--option", "margin=1", "margin=2"], 2, "option 'margin' is given twice"),
+        (["sweep", "flexdom", "paper-v1", "--option", "margin=1"], 2, "did you mean flexdome"),
     ],
 )
-def test_errors_are_one_line_and_an_exit_code(words, code, message, capsys):
+def test_errors_are_one_line_and_an_exit_code(words, code, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert main(words) == code
     err = capsys.readouterr().err
     assert message in err
     assert err.startswith("flexdome: ")
     assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_debug_shows_the_traceback():
@@ -92,3 +99,145 @@ def test_the_module_runs_as_a_program():
     )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+# -- experiments -----------------------------------------------------------------------------------------------------
+
+SMALL = """
+episodes = 60
+seeds = [0, 1]
+environments = [{id = "media-v1"}, {id = "multi-v1"}]
+learners = [{id = "flexdome", label = "ours"}, {id = "rpd-oe", options = {tuning = "practical"}}]
+"""
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(SMALL)
+    return tmp_path
+
+
+def test_list_shows_every_experiment_of_ours(capsys):
+    assert main(["list", "experiments"]) == 0
+    out = capsys.readouterr().out
+    assert "ablations-holds" in out
+    assert "Figure 1, top row" in out
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_explains_itself_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"flexdome {command}" in capsys.readouterr().out.split("options")[0]
+
+
+def test_run_computes_once_and_shows_the_table(small, capsys):
+    assert main(["run", "small.toml", "--workers", "0"]) == 0
+    first = capsys.readouterr()
+    assert "8 runs computed, 0 there already" in first.out
+    assert "strong violation" in first.out
+    assert "8 of 8 runs" in first.err
+    assert main(["run", "small.toml", "--workers", "0"]) == 0
+    assert "0 runs computed, 8 there already" in capsys.readouterr().out
+
+
+def test_run_takes_other_seeds_and_episodes(small, capsys):
+    assert main(["run", "small.toml", "--workers", "0", "--episodes", "9", "--seeds", "3", "--instance", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "4 runs computed" in out
+    assert "9 episodes, 1 seed" in out
+
+
+def test_compare_writes_the_figure_and_the_differences(small, capsys):
+    main(["run", "small.toml", "--workers", "0"])
+    capsys.readouterr()
+    assert main(["compare", "small", "--baseline", "ours", "--metric", "strong_regret"]) == 0
+    out = capsys.readouterr().out
+    assert "less that of ours" in out
+    for suffix in ("png", "svg", "pdf", "parquet"):
+        assert (small / "results" / "figures" / f"small.{suffix}").stat().st_size > 500
+
+
+def test_sweep_ranks_every_combination(small, capsys):
+    words = [
+        "sweep",
+        "flexdome",
+        "media-v1",
+        "multi-v1",
+        "--option",
+        "margin_scale=0,1e-4",
+        "unvisited=paper,optimistic",
+    ]
+    assert main([*words, "--episodes", "30", "--seeds", "0", "--workers", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "8 runs computed" in out
+    assert all(f"margin_scale={c}, unvisited={u}" in out for c in ("0", "0.0001") for u in ("paper", "optimistic"))
+
+
+def test_status_and_resume_know_what_was_asked_for(small, capsys):
+    from flexdome.experiments import Store, load_experiment
+
+    main(["run", "small.toml", "--workers", "0"])
+    store = Store(small / "results")
+    run = next(load_experiment(small / "small.toml").runs())
+    store.discard(run)
+    capsys.readouterr()
+    assert main(["status", "results", "--verify"]) == 0
+    assert "420 of 480" in capsys.readouterr().out
+    assert main(["resume", "results", "--workers", "0"]) == 0
+    assert "1 run computed, 7 there already" in capsys.readouterr().out
+    assert store.has(run)
+
+
+def test_a_failing_run_is_an_error_after_the_others_are_done(small, capsys, monkeypatch):
+    from flexdome.learners.rpd_oe import RPDOE
+
+    def broken(self, episode):
+        raise RuntimeError("a bug of its own")
+
+    monkeypatch.setattr(RPDOE, "observe", broken)
+    assert main(["run", "small.toml", "--workers", "0"]) == 5
+    captured = capsys.readouterr()
+    assert "4 runs computed" in captured.out
+    assert "4 runs failed: RuntimeError: a bug of its own" in captured.err
+
+
+def test_ctrl_c_says_how_to_go_on_and_the_same_command_goes_on(small):
+    words = [sys.executable, "-m", "flexdome", "run", "small.toml", "--episodes", "300000", "--workers", "2"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(small.glob("results/runs/*/checkpoint.json")) and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "flexdome resume results" in err
+    assert "Traceback" not in err
+    assert list(small.glob("results/runs/*/checkpoint.json"))
+
+
+def test_reproduce_makes_every_figure_and_says_what_does_not_hold(small, capsys, monkeypatch):
+    from flexdome.cli import reproduce
+
+    monkeypatch.setattr(reproduce, "QUICK", {"episodes": 40, "seeds": (0, 1)})
+    assert main(["reproduce", "--quick", "--workers", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "the paper's flat curve" in out
+    folder = small / "results" / "quick" / "figures"
+    for name in reproduce.PRODUCTS:
+        for suffix in ("png", "svg", "pdf", "parquet"):
+            assert (folder / f"{name}.{suffix}").stat().st_size > 500
+    text = (folder.parent / "statements.md").read_text()
+    assert text.startswith("# Quick look (not the paper)")
+    assert "OPTAUG-CMDP" in text
+
+
+def test_reproduce_makes_only_what_is_asked_for(small, capsys, monkeypatch):
+    from flexdome.cli import reproduce
+
+    monkeypatch.setattr(reproduce, "QUICK", {"episodes": 20, "seeds": (0,)})
+    assert main(["reproduce", "--quick", "--one-instance", "--workers", "0", "--table", "1", "--out", "here"]) == 0
+    assert {path.stem for path in (small / "here" / "figures").iterdir()} == {"table-1"}

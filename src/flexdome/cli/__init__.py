@@ -1,8 +1,8 @@
 """The command line: the only room that prints.
 
 Errors are one line and an exit code that scripts can use: 0 done, 1 the output cannot be written, 2 wrong arguments
-or input, 3 no policy is safe, 4 a solver did not converge, 130 interrupted. ``--debug`` anywhere on the line shows
-the traceback instead.
+or input, 3 no policy is safe, 4 a solver did not converge, 5 some runs failed (the others are stored), 130 interrupted.
+``--debug`` anywhere on the line shows the traceback instead.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import tyro
 
     from flexdome.cli.commands import COMMANDS
+    from flexdome.cli.experiments import RunsFailed
     from flexdome.errors import ConvergenceError, FlexDOMEError, InfeasibleError
 
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -45,5 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         print(f"flexdome: {error}", file=sys.stderr)
-        return 3 if isinstance(error, InfeasibleError) else 4 if isinstance(error, ConvergenceError) else 2
+        codes = {InfeasibleError: 3, ConvergenceError: 4, RunsFailed: 5}
+        return next((code for kind, code in codes.items() if isinstance(error, kind)), 2)
     return 0

@@ -8,32 +8,42 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from flexdome.cli.experiments import compare, resume, run, status, sweep
+from flexdome.cli.reproduce import reproduce
+
 __all__ = ["COMMANDS"]
 
 Environment = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENVIRONMENT")]
 
 
-def list_(what: Annotated[Literal["environments", "learners"], tyro.conf.Positional] = "environments") -> None:
-    """List what is registered: environments, or learners with what their papers claim and what they need.
+def list_(
+    what: Annotated[Literal["environments", "learners", "experiments"], tyro.conf.Positional] = "environments",
+) -> None:
+    """List what there is: environments, learners with what their papers claim and need, or our experiments.
 
     Examples:
       flexdome list environments
       flexdome list learners
+      flexdome list experiments
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from flexdome.cli.tables import show
+    from flexdome.cli.tables import plain_table, show
     from flexdome.families import ENVIRONMENTS
     from flexdome.learners import LEARNERS
 
     if what == "environments":
-        table = Table("id", "what it is", title=what, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table = plain_table(what, "id", "what it is")
         for environment in ENVIRONMENTS.values():
             table.add_row(environment.id, environment.summary)
+    elif what == "experiments":
+        from flexdome.experiments import experiment_names, named_experiment
+
+        table = plain_table(what, "name", "id", "runs", "what it is")
+        for name in experiment_names():
+            spec = named_experiment(name)
+            table.add_row(name, spec.id, str(sum(1 for _ in spec.runs())), spec.description)
     else:
         columns = ("id", "what it is", "regret", "violation", "last iterate", "needs", "reconstructed", "source")
-        table = Table(*columns, title=what, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table = plain_table(what, *columns)
         for entry in LEARNERS.values():
             needs, parts = (", ".join(x) or "-" for x in (entry.needs, entry.reconstructed))
             last = "claimed" if entry.last_iterate else "-"
@@ -69,23 +79,6 @@ def solve(
     truth_table(f"The exact truth of {cmdp!r}", {f"seed {seed}" if known else path.name: cmdp}, method)
 
 
-def reproduce(seeds: int = 5) -> None:
-    """Print the exact truth of the paper's CMDPs (Section 5 of Zuo et al. 2026), one column per instance.
-
-    Example: flexdome reproduce --seeds 5
-
-    Args:
-        seeds: how many instances
-    """
-    import flexdome as fd
-    from flexdome.cli.tables import truth_table
-    from flexdome.cmdp.validation import as_int
-
-    as_int("seeds", seeds, 1)
-    cmdps = {f"seed {k}": fd.make_cmdp("paper-v1", seed=k) for k in range(seeds)}
-    truth_table("The exact truth of paper-v1", cmdps)
-
-
 def bench(
     what: Annotated[Literal["learning", "planning"], tyro.conf.Positional] = "learning", /, full: bool = False
 ) -> None:
@@ -112,4 +105,14 @@ def bench(
     import_module(f"benchmarks.{what}").main(full)
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"list": list_, "solve": solve, "reproduce": reproduce, "bench": bench}
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "list": list_,
+    "run": run,
+    "compare": compare,
+    "solve": solve,
+    "reproduce": reproduce,
+    "sweep": sweep,
+    "resume": resume,
+    "status": status,
+    "bench": bench,
+}

@@ -12,7 +12,12 @@ from rich.table import Table
 from flexdome.cmdp import CMDP
 from flexdome.planning import Evaluation, baselines, solve
 
-__all__ = ["show", "truth_table"]
+__all__ = ["plain_table", "show", "truth_table"]
+
+
+def plain_table(title: str, *columns: str) -> Table:
+    """An empty table in our style."""
+    return Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
 
 
 def show(table: Table) -> None:
@@ -56,7 +61,7 @@ def truth_rows(cmdp: CMDP, method: Any = "decomposition") -> list[tuple[str, str
 def truth_table(title: str, cmdps: Mapping[str, CMDP], method: Any = "decomposition") -> None:
     """Print the exact facts, one column a CMDP."""
     columns = {label: truth_rows(cmdp, method) for label, cmdp in cmdps.items()}
-    table = Table("", *columns, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = plain_table(title, "", *columns)
     for rows in zip(*columns.values(), strict=True):
         table.add_row(rows[0][0], *(text for _, text in rows))
     show(table)

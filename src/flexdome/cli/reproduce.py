@@ -1,0 +1,190 @@
+"""One command for every figure and table of the paper, and for what they depend on."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from flexdome.analysis import Results
+    from flexdome.experiments import ExperimentSpec, Store
+
+__all__ = ["reproduce"]
+
+QUICK: dict[str, Any] = {"episodes": 4_000, "seeds": (0, 1, 2)}
+PRODUCTS = {
+    "figure-1": ("stochastic", "fixed", "ablations"),
+    "figure-1-theory": ("stochastic-theory", "fixed-theory"),
+    "figure-1-holds": ("stochastic-holds", "fixed-holds", "ablations-holds"),
+    "figure-1-elsewhere": ("independent", "conflict"),
+    "figure-2": ("sensitivity-bonus", "sensitivity-margin"),
+    "table-1": ("table1",),
+}
+TITLES = {
+    "stochastic": "Stochastic thresholds, peers in practical tuning",
+    "fixed": "Fixed thresholds, peers in practical tuning",
+    "ablations": "Ablations of FlexDOME, stochastic thresholds",
+    "stochastic-theory": "Stochastic thresholds, peers in their theory's tuning",
+    "fixed-theory": "Fixed thresholds, peers in their theory's tuning",
+    "stochastic-holds": "Stochastic thresholds, peers in practical tuning, $c_\\epsilon = 5 \\times 10^{-5}$",
+    "fixed-holds": "Fixed thresholds, peers in practical tuning, $c_\\epsilon = 5 \\times 10^{-5}$",
+    "ablations-holds": "Ablations of FlexDOME, stochastic thresholds, $c_\\epsilon = 5 \\times 10^{-5}$",
+    "independent": "Reward and utility independent, peers in practical tuning",
+    "conflict": "Reward and utility partly opposed, peers in practical tuning",
+}
+MARKS = {True: "holds", False: "does not hold", None: "open"}
+FLAT = 1  # the claim of the title: strong violation is near-constant
+PROGRAMS = "table1-programs"  # learners that solve a program: on demand
+
+
+def reproduce(
+    out: Path | None = None,
+    quick: bool = False,
+    figure: tuple[Literal[1, 2], ...] = (),
+    table: tuple[Literal[1], ...] = (),
+    all: bool = False,
+    one_instance: bool = False,
+    workers: int | None = None,
+    cluster: str | None = None,
+) -> None:
+    """Run the paper's experiments and write its figures and Table 1 (Zuo et al. 2026), with what they depend on.
+
+    The setting as the paper states it, the setting in which its claim holds, and the same comparison where reward and
+    utility are not each other's mirror. Where the paper's picture is not reproduced, one sentence says so.
+
+    Examples:
+      flexdome reproduce
+      flexdome reproduce --quick
+      flexdome reproduce --figure 2 --workers 4
+      flexdome reproduce --table 1 --all
+
+    Args:
+        out: directory of all results (default: results, or results/quick); the same command on it continues
+        quick: 4,000 episodes and 3 seeds: a minute, to see that it works
+        figure: only these figures
+        table: only these tables
+        all: also run the learners that solve a program in every episode, which takes much longer
+        one_instance: all runs on instance 0 instead of run seed k on instance k
+        workers: processes on this machine (default: one for each core; 0: none but this one)
+        cluster: address of a Dask scheduler, instead of processes here
+    """
+    import time
+
+    from flexdome.cli.experiments import compute
+    from flexdome.cli.progress import clock
+    from flexdome.cmdp.archive import write_whole
+    from flexdome.experiments import Store, experiment_names, named_experiment
+
+    began = time.monotonic()
+    out = out or Path("results/quick" if quick else "results")
+    products = _products(figure, table)
+    changes: dict[str, object] = {**(QUICK if quick else {}), **({"instance": 0} if one_instance else {})}
+    names = [name for product in products for name in PRODUCTS[product]]
+    if "table-1" in products and PROGRAMS in experiment_names():
+        names.append(PROGRAMS)
+    specs = {name: named_experiment(name).changed(**changes) for name in names}
+    store = Store(out)
+    compute([spec for name, spec in specs.items() if all or name != PROGRAMS], store, workers, cluster)
+    title = "Quick look (not the paper): what" if quick else "What"
+    lines = [f"# {title} holds of the paper's statements, and what does not", ""]
+    for product in products:
+        found, said = _make(product, specs, store, out / "figures")
+        lines += found
+        print(*said, "", sep="\n")
+    target = out / "statements.md"
+    write_whole(target, "\n".join(lines).encode())
+    print(f"figures with their data: {out / 'figures'}; every statement: {target} ({clock(time.monotonic() - began)})")
+
+
+def _products(figure: Sequence[int], table: Sequence[int]) -> list[str]:
+    """The names in ``PRODUCTS`` that were asked for; all, if nothing was."""
+    if not figure and not table:
+        return list(PRODUCTS)
+    wanted = [f"figure-{k}" for k in figure] + [f"table-{k}" for k in table]
+    return [name for name in PRODUCTS if any(name == one or name.startswith(f"{one}-") for one in wanted)]
+
+
+Lines = tuple[list[str], list[str]]  # for the file, and for the terminal
+
+
+def _make(product: str, specs: Mapping[str, ExperimentSpec], store: Store, folder: Path) -> Lines:
+    """Write one figure or table with its data; what there is to say about it comes back."""
+    from flexdome.analysis import aggregate
+
+    names = [*PRODUCTS[product], *([PROGRAMS] if product == "table-1" and PROGRAMS in specs else [])]
+    results = [aggregate(store, specs[name], skip_missing=name == PROGRAMS) for name in names]
+    folder.mkdir(parents=True, exist_ok=True)
+    if product == "table-1":
+        return _table1(folder / product, results)
+    if product == "figure-2":
+        return _figure2(folder / product, *results)
+    return _figure1(folder / product, results)
+
+
+def _figure1(stem: Path, results: Sequence[Results]) -> Lines:
+    import polars as pl
+
+    from flexdome.analysis import verdicts
+    from flexdome.figures import Row, curves_figure, save
+
+    rows = [Row(TITLES[result.experiment.name], result.curves) for result in results]
+    save(curves_figure(rows), stem)
+    _keep(pl.concat(r.curves.select(pl.lit(r.experiment.name).alias("experiment"), pl.all()) for r in results), stem)
+    lines, said = [], [stem.name]
+    for result in results:
+        found = verdicts(result)
+        lines += [f"## {stem.name}: {result.experiment.description}", ""]
+        lines += [f"- **{MARKS[verdict.holds]}**: {verdict.text}" for verdict in found] + [""]
+        held = sum(verdict.holds is True for verdict in found)
+        said.append(f"  {result.experiment.name}: {held} of {len(found)} statements of the paper hold")
+        said += [f"    {MARKS[verdict.holds]}: {verdict.text}" for verdict in found if verdict.claim == FLAT]
+    return lines, said
+
+
+def _figure2(stem: Path, bonus: Results, margin: Results) -> Lines:
+    import polars as pl
+
+    from flexdome.analysis import sensitivity
+    from flexdome.figures import save, sensitivity_figure
+
+    frames = {"bonus_scale": sensitivity(bonus, "bonus_scale"), "margin_scale": sensitivity(margin, "margin_scale")}
+    save(sensitivity_figure(frames["bonus_scale"], frames["margin_scale"]), stem)
+    _keep(pl.concat(frame.select(pl.lit(name).alias("option"), pl.all()) for name, frame in frames.items()), stem)
+    title = f"{stem.name}: sensitivity to the scales, final values at T = {bonus.experiment.episodes:,}"
+    lines = ["| option | value | strong regret | strong violation |", "|---|---|---|---|"]
+    for name, frame in frames.items():
+        for (scale,), group in frame.group_by(["scale"], maintain_order=True):
+            cells = {
+                row["metric"]: f"{row['mean']:,.0f} ± {row['se'] or 0.0:,.0f}" for row in group.iter_rows(named=True)
+            }
+            lines.append(f"| {name} | {scale:g} | {cells['strong_regret']} | {cells['strong_violation']} |")
+    return [f"## {title}", "", *lines, ""], [title, *lines]
+
+
+def _table1(stem: Path, results: Sequence[Results]) -> Lines:
+    from flexdome.analysis import table1
+    from flexdome.cmdp.archive import write_whole
+    from flexdome.figures import save, table_figure, table_markdown
+
+    table = table1(results)
+    save(table_figure(table), stem)
+    _keep(table, stem)
+    text = table_markdown(table)
+    write_whole(stem.with_name(f"{stem.name}.md"), text.encode())
+    spec = results[0].experiment
+    where = ", ".join(environment.name for environment in spec.environments)
+    title = f"{stem.name}: claimed rates beside growth exponents measured on {where}, T = {spec.episodes:,}"
+    return [f"## {title}", "", *text.splitlines(), ""], [title, *text.splitlines()]
+
+
+def _keep(frame: pl.DataFrame, stem: Path) -> None:
+    """The data behind a figure, beside it."""
+    from flexdome.cmdp.archive import write_whole
+
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", statistics=False)
+    write_whole(stem.with_name(f"{stem.name}.parquet"), buffer.getvalue())
