@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import flexdome as fd
+from flexdome.experiments import load_experiment
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,6 +31,15 @@ def test_every_snippet_runs(code, tmp_path, monkeypatch):
     script = tmp_path / "snippet.py"
     script.write_text(code)
     runpy.run_path(str(script))
+
+
+def test_the_experiment_on_the_page_is_valid(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "experiments.md").read_text(), re.S)
+    (tmp_path / "inventory.toml").write_text(text)
+    fd.save_cmdp(fd.make_cmdp("media-v1"), tmp_path / "my-model.npz")
+    experiment = load_experiment(tmp_path / "inventory.toml")
+    experiment.check()
+    assert [environment.name for environment in experiment.environments] == ["inventory-v1", "our warehouse"]
 
 
 @pytest.mark.parametrize("module", [*MODULES, "flexdome.families"])

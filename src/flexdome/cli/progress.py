@@ -35,6 +35,7 @@ class Display:
         self.at = dict.fromkeys(self.runs, 0)
         self.before = 0  # episodes that were there when we came
         self.began = self.said = time.monotonic()
+        self.working: float | None = None  # since when; the code has been compiled by then
         console = Console(stderr=True)
         self.live = _live(console) if console.is_terminal else None
         self.task = self.live.add_task("", total=None) if self.live else None
@@ -53,6 +54,8 @@ class Display:
     def __call__(self, event: Event) -> None:
         """Take note of what happened."""
         id = event.run.id
+        if event.kind == "started" and self.working is None:
+            self.working = time.monotonic()
         if event.kind in ("stored", "resumed"):
             self.before += event.episode
             self.stored += event.kind == "stored"
@@ -66,8 +69,9 @@ class Display:
 
     @property
     def speed(self) -> float:
-        """Episodes per second since the start."""
-        return (sum(self.at.values()) - self.before) / max(time.monotonic() - self.began, 1e-3)
+        """Episodes per second since the workers have work."""
+        since = self.began if self.working is None else self.working
+        return (sum(self.at.values()) - self.before) / max(time.monotonic() - since, 1e-3)
 
     @property
     def left(self) -> float:

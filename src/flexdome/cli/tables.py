@@ -16,8 +16,11 @@ __all__ = ["plain_table", "show", "truth_table"]
 
 
 def plain_table(title: str, *columns: str) -> Table:
-    """An empty table in our style."""
-    return Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    """An empty table in our style; a name too long for a narrow terminal is folded, never cut."""
+    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns:
+        column.overflow = "fold"
+    return table
 
 
 def show(table: Table) -> None:

@@ -32,8 +32,9 @@ ATTEMPTS = 3  # deaths of a worker under one call before the run is given up
 class Event:
     """Something happened to a run.
 
-    ``kind``: ``"stored"`` (it was complete before), ``"resumed"``, ``"damaged"``, ``"advanced"``, ``"finished"``,
-    ``"retried"`` or ``"failed"``; ``episode`` is where the run now stands, ``text`` what there is to say.
+    ``kind``: ``"stored"`` (it was complete before), ``"resumed"``, ``"damaged"``, ``"started"`` (a worker has it),
+    ``"advanced"``, ``"finished"``, ``"retried"`` or ``"failed"``; ``episode`` is where the run now stands, ``text`` what
+    there is to say.
     """
 
     kind: str
@@ -143,6 +144,7 @@ def _work_off(
         while waiting and len(running) < engine.slots:
             work = waiting.popleft()
             plain = work.run.model_dump(mode="json", exclude_none=True)
+            watch(Event("started", work.run, work.episode))
             running[engine.submit(advance, plain, work.learner, chunk_seconds)] = work
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in done:

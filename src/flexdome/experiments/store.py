@@ -173,7 +173,7 @@ class Store:
             pl.read_parquet(folder / name, memory_map=False) for name in sorted(earlier) if name.startswith("part")
         ]
         whole = pl.concat([*parts, pl.DataFrame(columns)], rechunk=True)
-        if whole["episode"].to_list() != list(range(1, run.episodes + 1)):
+        if not np.array_equal(whole["episode"].to_numpy(), np.arange(1, run.episodes + 1)):
             raise FlexDOMEError(f"run {run.id} has {whole.height} episodes that do not make up 1 to {run.episodes}")
         digest = _write(folder / HISTORY, _as_parquet(whole))
         spec = run.model_dump(mode="json", exclude_none=True)
