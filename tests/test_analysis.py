@@ -486,6 +486,12 @@ def test_oscillations_without_regularisation_are_seen():
     assert told({}, {})[5][0].holds is False
 
 
+def test_a_ripple_far_from_the_threshold_is_no_oscillation():
+    ripple = told({}, {"free": lambda t, seed: -1.0 + 0.001 * (1.0 + seed) * (-1.0) ** t})[5][0]
+    assert ripple.holds is False
+    assert ripple.text.endswith("no oscillations come back, unlike in the paper.")
+
+
 def test_the_oracle_is_tracked_within_a_tenth():
     assert told({"FlexDOME": 1.05, "oracle": 1.0}, {})[6][0].holds
     assert not told({"FlexDOME": 1.2, "oracle": 1.0}, {})[6][0].holds

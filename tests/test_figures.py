@@ -259,6 +259,8 @@ def test_an_early_spike_is_cut_and_said_so():
     assert figure.axes[0].get_ylim()[1] < 5.0
     assert any(text.startswith("cut: up to 50") for text in texts(figure))
     check_layout(figure)
+    (title,) = figure.axes[0].findobj(lambda artist: getattr(artist, "get_text", str)() == "row")
+    assert not extent(figure, figure.axes[0].texts[0]).overlaps(extent(figure, title))
     assert not any(text.startswith("cut") for text in texts(FIGURES["paper"]()))
 
 

@@ -11,7 +11,8 @@ The rules, all computed from the runs; "after the first tenth" and "the last ten
    FlexDOME's regret is at most twice the other's. There is no trade-off to speak of where FlexDOME's violation is not
    the lower one.
 5. *Without regularisation oscillations come back.* In the last tenth the violation wobbles (standard deviation about
-   its straight line) at least twice as much as FlexDOME's, and the interval of the paired difference lies above zero.
+   its straight line) at least twice as much as FlexDOME's, the interval of the paired difference lies above zero, and
+   the wobble is at least a tenth of the violation's own size at the end: a ripple is not an oscillation.
 6. *FlexDOME tracks an oracle that knows the threshold.* In regret and in violation the paired difference is at most
    10 % of the oracle's regret and violation together.
 
@@ -37,6 +38,7 @@ LATE_SHARE = 0.05
 FLAT_EXPONENT = 0.1
 SLIGHT = 2.0
 OSCILLATING = 2.0
+RIPPLE = 0.1
 TRACKED = 0.1
 UNSETTLED = "not settled by these seeds"
 CLAIMS = {
@@ -198,16 +200,18 @@ class _Case:
     def oscillating(self, learner: str, other: str) -> Verdict:
         more = _sign(self._pair("wobble", other, learner), below=False)
         ours, theirs = self.mean(learner, "wobble"), self.mean(other, "wobble")
-        holds = more if theirs >= OSCILLATING * ours else False
+        level = self.mean(other, "last_violation")
+        holds = more if theirs >= OSCILLATING * ours and theirs >= RIPPLE * abs(level) else False
         ends = {
             True: "oscillations come back, as the paper says",
             False: "no oscillations come back, unlike in the paper",
             None: UNSETTLED,
         }
         text = (
-            f"{self._subject(other)}: in the last tenth its violation varies by {number(theirs)} (standard deviation) "
-            f"and changes between safe and unsafe {number(self.mean(other, 'crossings'))} times, against "
-            f"{number(ours)} and {number(self.mean(learner, 'crossings'))} of {learner}: {ends[holds]}."
+            f"{self._subject(other)}: in the last tenth its violation, {number(level)} at the end, varies by "
+            f"{number(theirs)} (standard deviation) and changes between safe and unsafe "
+            f"{number(self.mean(other, 'crossings'))} times, against {number(ours)} and "
+            f"{number(self.mean(learner, 'crossings'))} of {learner}: {ends[holds]}."
         )
         return self._verdict(5, learner, holds, text)
 

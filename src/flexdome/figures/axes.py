@@ -15,7 +15,7 @@ from flexdome.cmdp.validation import Float
 
 __all__ = ["label_with_factor", "robust_limits", "symlog"]
 
-CLIP = 2.5  # how much larger than its core the range must be before it is cut
+CLIP = 1.8  # how much larger than its core the range must be before it is cut
 
 
 def label_with_factor(axis: Axis, label: str, ticks: int = 5) -> None:
@@ -32,7 +32,7 @@ def label_with_factor(axis: Axis, label: str, ticks: int = 5) -> None:
 def robust_limits(curves: list[tuple[Float, Float]]) -> tuple[float, float, bool]:
     """Limits that show bands (low, high) of several curves, and whether something lies outside of them.
 
-    The core is where each curve spends 98 % of its points. Where the whole range is more than 2.5 times the core, one
+    The core is where each curve spends 98 % of its points. Where the whole range is more than 1.8 times the core, one
     early spike would flatten everything else: the limits are then the core with a margin. Zero is always inside.
     """
     low = min(float(band[0].min()) for band in curves)

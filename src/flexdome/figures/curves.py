@@ -78,7 +78,8 @@ def curves_figure(
                 label_with_factor(axes.xaxis, "Episode" if k == len(rows) - 1 or not _same_episodes(rows) else "")
                 if clipped:
                     _say_clipped(axes, row.curves.filter(pl.col("metric") == metric))
-            panels[k][0].set_title(row.title, loc="left", fontweight="bold")
+            above = 11.0 if panels[k][0].texts else None  # the note on what was cut stays readable
+            panels[k][0].set_title(row.title, loc="left", fontweight="bold", pad=above)
         if _same_episodes(rows):
             for axes in panels[:-1].flat:
                 axes.set_xlabel("")
