@@ -492,6 +492,13 @@ def test_a_ripple_far_from_the_threshold_is_no_oscillation():
     assert ripple.text.endswith("no oscillations come back, unlike in the paper.")
 
 
+def test_ablations_are_compared_with_the_setting_that_they_ablate():
+    more = {"id": "flexdome", "label": "FlexDOME 5e-5", "options": {"margin_scale": 5e-5}}
+    found = told({}, {}, PARTS.changed(learners=[*PARTS.learners, more]))
+    assert [verdict.learner for verdict in found[1]] == ["FlexDOME", "FlexDOME 5e-5"]
+    assert [verdict.learner for verdict in found[5] + found[6]] == ["FlexDOME", "FlexDOME"]
+
+
 def test_the_oracle_is_tracked_within_a_tenth():
     assert told({"FlexDOME": 1.05, "oracle": 1.0}, {})[6][0].holds
     assert not told({"FlexDOME": 1.2, "oracle": 1.0}, {})[6][0].holds

@@ -106,7 +106,10 @@ def near_constant(total: float, late: float, exponent: Exponent | None) -> bool:
 
 
 def verdicts(results: Results, roles: Roles | None = None) -> tuple[Verdict, ...]:
-    """Every statement that the learners of ``results`` allow to check, in the order of ``CLAIMS``."""
+    """Every statement that the learners of ``results`` allow to check, in the order of ``CLAIMS``.
+
+    Where there are several settings of FlexDOME an ablation is compared with the one that has the same options.
+    """
     roles = roles or roles_of(results)
     found: list[Verdict] = []
     for environment in results.finals["environment"].unique(maintain_order=True):
@@ -117,8 +120,9 @@ def verdicts(results: Results, roles: Roles | None = None) -> tuple[Verdict, ...
         found += [case.growing(name) for name in roles.baselines if name in seen]
         found += [case.safer(name, other) for name in ours for other in roles.baselines if other in seen]
         found += [case.trade_off(name, other) for name in ours for other in roles.uopt if other in seen]
-        found += [case.oscillating(name, other) for name in ours for other in roles.no_regularisation if other in seen]
-        found += [case.tracking(name, other) for name in ours for other in roles.oracle if other in seen]
+        for check, others in ((case.oscillating, roles.no_regularisation), (case.tracking, roles.oracle)):
+            pairs = [(name, other) for name in ours for other in others if other in seen]
+            found += [check(name, other) for name, other in pairs if len(ours) == 1 or case.alike(name, other)]
     return tuple(sorted(found, key=lambda verdict: verdict.claim))
 
 
@@ -142,6 +146,15 @@ class _Case:
         if mean == error == 0.0:
             return "0 in every run"
         return f"{number(mean)} ± {number(error / runs.len() ** 0.5)}"
+
+    def alike(self, learner: str, ablation: str) -> bool:
+        """Whether two FlexDOMEs differ in what is ablated only."""
+        specs = {spec.name: spec for spec in self.results.experiment.learners}
+        settings = [
+            ({**specs[name].options, "regularisation": None}, specs[name].problem.slater_gap)
+            for name in (learner, ablation)
+        ]
+        return settings[0] == settings[1]
 
     def exponent(self, learner: str, metric: str) -> Exponent | None:
         row = self.results.exponents.filter(
