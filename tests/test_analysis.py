@@ -83,8 +83,9 @@ def test_late_violation_is_exactly_zero_when_nothing_is_violated_late():
     assert an.Series(np.zeros(100), violation).finals()["late_violation"] == 0.0
 
 
-def test_crossings_count_changes_between_safe_and_unsafe_in_the_last_tenth():
+def test_crossings_count_changes_between_safe_and_unsafe_after_the_first_tenth():
     violation = np.ones((1, 100))
+    violation[0, :9:2] = -1
     violation[0, 90:] = [1, -1, 1, 1, -1, -1, 0, 1, 1, 1]
     assert an.Series(np.zeros(100), violation).finals()["crossings"] == 4
 
@@ -482,7 +483,7 @@ def test_there_is_no_trade_off_without_less_violation():
 def test_oscillations_without_regularisation_are_seen():
     saw = told({}, {"free": lambda t, seed: (1.0 + seed) * (-1.0) ** t})[5][0]
     assert saw.holds
-    assert "free (c_e = 1e-5 as stated, no regularisation) on paper-v1: in the last tenth its violation" in saw.text
+    assert "free (c_e = 1e-5 as stated, no regularisation) on paper-v1: after the first tenth" in saw.text
     assert told({}, {})[5][0].holds is False
 
 

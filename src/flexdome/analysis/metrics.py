@@ -9,8 +9,8 @@ With g_t the signed reward gap and v_{i,t} the signed violation of constraint i 
     weak_regret       sum_{s <= t} g_s
     weak_violation    max_i sum_{s <= t} v_{i,s}
 
-The last four are, bit for bit, those of ``History``. The first tenth of a run are its first ``T // 10`` episodes, the
-last tenth as many at its end (one at least); *late* means after the first tenth.
+The last four are, bit for bit, those of ``History``. The first tenth of a run are its first ``T // 10`` episodes;
+*late* means after them.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ class Series:
         """One number of each kind, for the whole run.
 
         ``late_regret`` and ``late_violation`` are the strong metrics of the episodes after the first tenth alone;
-        ``crossings`` is how often the run goes from safe to unsafe or back in the last tenth, and ``wobble`` the
-        standard deviation of the violation there about its straight line, so that a slow drift does not count.
+        ``crossings`` is how often the run goes from safe to unsafe or back in those, and ``wobble`` the standard
+        deviation of the violation there about its straight line, so that a steady drift does not count.
         """
         first = self.episodes // 10
         before = self._strong[:, first - 1] if first else 0.0
         regret_before = self.strong_regret[first - 1] if first else 0.0
-        tail = self.violation[-max(first, 1) :]
-        unsafe = tail > 0.0
+        late = self.violation[first:]
+        unsafe = late > 0.0
         return {
             **{name: float(getattr(self, name)[-1]) for name in CUMULATIVE},
             "late_regret": float(self.strong_regret[-1] - regret_before),
@@ -99,7 +99,7 @@ class Series:
             "last_gap": float(self.gap[-1]),
             "last_violation": float(self.violation[-1]),
             "crossings": float(np.count_nonzero(unsafe[1:] != unsafe[:-1])),
-            "wobble": _about_line(tail),
+            "wobble": _about_line(late),
         }
 
 

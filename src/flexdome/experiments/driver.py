@@ -33,8 +33,8 @@ class Event:
     """Something happened to a run.
 
     ``kind``: ``"stored"`` (it was complete before), ``"resumed"``, ``"damaged"``, ``"started"`` (a worker has it),
-    ``"advanced"``, ``"finished"``, ``"retried"`` or ``"failed"``; ``episode`` is where the run now stands, ``text`` what
-    there is to say.
+    ``"advanced"``, ``"finished"``, ``"retried"`` or ``"failed"``; ``episode`` is where the run now stands, ``text``
+    what there is to say.
     """
 
     kind: str
