@@ -218,6 +218,15 @@ def test_the_figure_has_four_columns_and_one_legend_of_all_learners():
     assert {"(a) One", "(b) Two"} <= set(texts(figure))
 
 
+def test_a_note_stands_below_the_panels():
+    figure = fg.curves_figure([fg.Row("one", curves())], note="practical tuning")
+    check_layout(figure)
+    (note,) = [text for text in figure.texts if text.get_text() == "practical tuning"]
+    box = extent(figure, note)
+    assert box.y0 >= 0.0
+    assert not any(box.overlaps(axes.get_tightbbox(figure.canvas.get_renderer())) for axes in figure.axes)
+
+
 def test_lines_are_the_means_and_bands_one_standard_error():
     frame = curves()
     figure = fg.curves_figure([fg.Row("one", frame)])

@@ -11,8 +11,8 @@ The rules, all computed from the runs; "after the first tenth" is that of
    FlexDOME's regret is at most twice the other's. There is no trade-off to speak of where FlexDOME's violation is not
    the lower one.
 5. *Without regularisation oscillations come back.* After the first tenth the violation wobbles (standard deviation
-   about its straight line) at least twice as much as FlexDOME's, the interval of the paired difference lies above zero, and
-   the wobble is at least a tenth of the violation's own size at the end: a ripple is not an oscillation.
+   about its straight line) at least twice as much as FlexDOME's, the interval of the paired difference lies above
+   zero, and the wobble is at least a tenth of the violation's own size at the end: a ripple is not an oscillation.
 6. *FlexDOME tracks an oracle that knows the threshold.* In regret and in violation the paired difference is at most
    10 % of the oracle's regret and violation together.
 

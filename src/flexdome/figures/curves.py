@@ -44,6 +44,7 @@ def curves_figure(
     width: float = TWO_COLUMNS,
     styles: dict[str, LineStyle] | None = None,
     share_y: bool = False,
+    note: str = "",
 ) -> Figure:
     """Rows times four panels: mean over runs and a band of one standard error, one legend above all.
 
@@ -54,6 +55,7 @@ def curves_figure(
     ----------
     styles : name of a learner to its line; None takes :func:`styles_for`
     share_y : the same limits in all rows of a column
+    note : a line below the panels, such as which tuning the learners have
     """
     if not rows:
         raise ValidationError("there are no rows to draw")
@@ -86,6 +88,8 @@ def curves_figure(
                 axes.tick_params(labelbottom=False)
         handles = [Line2D([], [], color=styles[n].colour, ls=styles[n].pattern, lw=styles[n].width) for n in names]
         legend_above(figure, handles, names)
+        if note:
+            figure.supxlabel(note, x=0.01, ha="left", fontsize=6.5, color="0.3")
         figure.align_ylabels()
     return figure
 
