@@ -5,15 +5,16 @@ for a margin eps_k more than the threshold:
 
     pi_k      = argmax_pi V_r^pi + sum_i (lam_{k,i} / eta_k) V_{d_i}^pi   on the optimistic empirical model
     lam_{k+1} = max(lam_k + alpha + eps_k - V_d^{pi_k}, 0)
-    eta_k     = Xi H sqrt(k),   eps_k = 5 H^2 sqrt(S^3 A) (log(k / delta') + 1) / sqrt(k log(k / delta'))
+    eta_k     = Xi H sqrt(k),   eps_k = c_e (log(k / delta') + 1) / sqrt(k log(k / delta'))
 
-with delta' = delta / (16 S^2 A H), bonuses (1 + H sqrt(S)) sqrt(Z / n), Z = log(16 S^2 A H K / delta), and truncation
-at H - h + 1. Claimed: *weak* regret of order sqrt(K), *weak* violation of order 1. It needs the Slater gap Xi (there
+with c_e = 5 H^2 sqrt(S^3 A), delta' = delta / (16 S^2 A H), bonuses c_b sqrt(log(K / delta') / n) with
+c_b = 1 + H sqrt(S), and truncation at H - h + 1. Claimed: *weak* regret of order sqrt(K), *weak* violation of order 1. It needs the Slater gap Xi (there
 tau - c^0, the slack of a known safe policy), not the policy.
 
 Reconstructed
 -------------
-From memory of the paper; all constants are unverified, and the bonus is a guess of the right order. Thresholds are
+From memory of the paper; all constants are unverified, and options: c_e (``margin_factor``), delta' (``event_delta``),
+eta_k (``weight_scale``), and c_b, a guess of the right order (``bonus_factor``). Thresholds are
 assumed known in the paper; where they are not, the running mean of their samples is used. **Order**: a plan is made
 after each episode, from all data; a state never visited is played uniformly.
 """
@@ -27,6 +28,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from flexdome.cmdp import Problem
+from flexdome.cmdp.validation import as_float
+from flexdome.errors import ValidationError
 from flexdome.kernels.primal_dual import first_plan
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.tuning import Tuning, checked, chosen, untried
@@ -60,6 +63,9 @@ class OptPessPrimalDual(PrimalDualLearner):
     tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
     bonus_scale, margin_scale : 1 is the theory's
     weight_scale : multiplies 1 / eta_k, the weight of a queue in the Lagrangian
+    bonus_factor : c_b, before its scale; None is 1 + H sqrt(S)
+    margin_factor : c_e, before its scale; None is 5 H^2 sqrt(S^3 A)
+    event_delta : delta', the confidence of a single event; None is delta / (16 S^2 A H)
     unvisited : what an action never tried is worth: its bonus (theory) or the most possible (practical)
     """
 
@@ -76,6 +82,9 @@ class OptPessPrimalDual(PrimalDualLearner):
         bonus_scale: float | None = None,
         margin_scale: float | None = None,
         weight_scale: float | None = None,
+        bonus_factor: float | None = None,
+        margin_factor: float | None = None,
+        event_delta: float | None = None,
         unvisited: Literal["paper", "optimistic"] | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
@@ -83,8 +92,16 @@ class OptPessPrimalDual(PrimalDualLearner):
         given = {"bonus_scale": bonus_scale, "margin_scale": margin_scale, "weight_scale": weight_scale}
         numbers = chosen(tuning, theory, PRACTICAL, given)
         S, A, H = problem.states, problem.actions, problem.horizon
-        root = numbers["bonus_scale"] * math.sqrt(math.log(16.0 * S**2 * A * H * episodes / delta))
-        margin = numbers["margin_scale"] * 5.0 * H**2 * math.sqrt(S**3 * A)
+        constants = {
+            "bonus_factor": 1.0 + H * math.sqrt(S) if bonus_factor is None else bonus_factor,
+            "margin_factor": 5.0 * H**2 * math.sqrt(S**3 * A) if margin_factor is None else margin_factor,
+            "event_delta": delta / (16.0 * S**2 * A * H) if event_delta is None else event_delta,
+        }
+        constants = {name: as_float(name, value, low=0.0) for name, value in constants.items()}
+        each = constants["event_delta"]
+        if not 0.0 < each < 1.0:
+            raise ValidationError(f"event_delta is {each!r}; it must lie between 0 and 1, both excluded")
+        root = numbers["bonus_scale"] * constants["bonus_factor"] * math.sqrt(math.log(episodes / each))
         super().__init__(
             problem,
             episodes=episodes,
@@ -92,9 +109,9 @@ class OptPessPrimalDual(PrimalDualLearner):
             schedules=Schedules(  # the plan made after episode t is for episode t + 1
                 eta=Power(numbers["weight_scale"] / (problem.slater_gap * H), -0.5, shift=1.0),
                 tau=0.0,
-                margin=QueueMargin(margin, delta / (16.0 * S**2 * A * H)),
+                margin=QueueMargin(numbers["margin_scale"] * constants["margin_factor"], each),
             ),
-            bonus=(root, root * H * math.sqrt(S), 0.0),
+            bonus=(root, 0.0, 0.0),
             dual_bound=LARGEST,
             optimistic=untried(tuning, unvisited, "optimistic"),
             greedy=True,
@@ -105,6 +122,7 @@ class OptPessPrimalDual(PrimalDualLearner):
             "seed": self.seed,
             "tuning": tuning,
             **numbers,
+            **constants,
             "unvisited": "optimistic" if self.settings.optimistic else "paper",
         }
         first_plan(self.model.core, self.settings, self._step, self._alpha)

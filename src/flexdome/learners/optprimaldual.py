@@ -1,7 +1,7 @@
 """OptPrimalDual-CMDP (Efroni, Mannor and Pirotta 2020, Algorithm 4): the paper's "Vanilla PD".
 
 No regularisation, no margin. In utility form, with n the visits before the episode, K the number of episodes,
-L_p = log(6 S A H K / delta) and L = 2 log(6 S A H (m + 1) K / delta):
+L_p = log(6 S A H K / delta) and L = c log(6 S A H (m + 1) K / delta), c = 2:
 
     beta_p(s') = 2 sqrt(p^ (1 - p^) L_p / n) + (14/3) L_p / n
     bonus      = sqrt(L / n) + H sum_s' beta_p(s'),   r-bar = r^ + bonus,  d-bar = d^ + bonus
@@ -13,8 +13,10 @@ policy of a run oscillate; the guarantee is for the mixture.
 
 Reconstructed
 -------------
-Steps and truncation are from the paper's listing. Not verified: the constants of the reward's bonus, and rho, for which
-H / Slater gap is taken. Thresholds are assumed known in the paper; where they are not, the running mean of their
+Steps and truncation are from the paper's listing. Not verified, and options: the constants c = 2 and 6 of L, the bonus
+of the rewards (``reward_bonus_factor``, ``reward_bonus_size``); rho, for which H / Slater gap is taken
+(``dual_bound``); that V_d of the dual step is that of pi_k (``dual_policy``: the listing prints a leftover of another
+algorithm there, and the notebook of Kitamura et al. 2024 weighs Q_d of pi_k with pi_{k+1}). Thresholds are assumed known in the paper; where they are not, the running mean of their
 samples is used. With the theory's constants the policy moves by about 1e-4 an episode at K = 80,000.
 """
 
@@ -27,7 +29,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import as_float
 from flexdome.kernels.optimistic import VARIANCE
 from flexdome.learners.primal_dual import PrimalDualLearner
-from flexdome.learners.tuning import Tuning, checked, chosen, untried
+from flexdome.learners.tuning import Tuning, checked, chosen, one_of, untried
 from flexdome.theory import Schedules
 
 __all__ = ["OptPrimalDual"]
@@ -44,6 +46,9 @@ class OptPrimalDual(PrimalDualLearner):
     bonus_scale : 1 is the theory's
     policy_step, dual_step : t_K and 1 / t_lam
     dual_bound : rho; None is H / Slater gap
+    dual_policy : whose actions weigh Q_d of pi_k in the dual step: pi_k's (``"current"``) or pi_{k+1}'s (``"next"``)
+    reward_bonus_factor, reward_bonus_size : c and k of L = c log(k S A H (m + 1) K / delta); c = 0 is no bonus for the
+        estimated rewards and utilities, as if they were known
     unvisited : what an action never tried is worth: its bonus (theory) or the most possible (practical)
     """
 
@@ -61,6 +66,9 @@ class OptPrimalDual(PrimalDualLearner):
         policy_step: float | None = None,
         dual_step: float | None = None,
         dual_bound: float | None = None,
+        dual_policy: Literal["current", "next"] = "current",
+        reward_bonus_factor: float = 2.0,
+        reward_bonus_size: float = 6.0,
         unvisited: Literal["paper", "optimistic"] | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
@@ -74,7 +82,10 @@ class OptPrimalDual(PrimalDualLearner):
         given = {"bonus_scale": bonus_scale, "policy_step": policy_step, "dual_step": dual_step}
         numbers = chosen(tuning, theory, PRACTICAL, given)
         L_p = math.log(6.0 * S * A * H * episodes / delta)
-        L = 2.0 * math.log(6.0 * S * A * H * (m + 1) * episodes / delta)
+        factor = as_float("reward_bonus_factor", reward_bonus_factor, low=0.0)
+        size = as_float("reward_bonus_size", reward_bonus_size, low=1.0)
+        L = factor * math.log(size * S * A * H * (m + 1) * episodes / delta)
+        following = one_of("dual_policy", dual_policy, ("current", "next")) == "next"
         scale = numbers["bonus_scale"]
         super().__init__(
             problem,
@@ -86,6 +97,7 @@ class OptPrimalDual(PrimalDualLearner):
             kind=VARIANCE,
             optimistic=untried(tuning, unvisited, "optimistic"),
             dual_step=numbers["dual_step"],
+            next_policy=following,
         )
         self._given = {
             "episodes": episodes,
@@ -94,5 +106,8 @@ class OptPrimalDual(PrimalDualLearner):
             "tuning": tuning,
             **numbers,
             "dual_bound": self.settings.dual_bound,
+            "dual_policy": dual_policy,
+            "reward_bonus_factor": factor,
+            "reward_bonus_size": size,
             "unvisited": "optimistic" if self.settings.optimistic else "paper",
         }

@@ -10,8 +10,9 @@ Claimed: strong regret and strong violation of order K^0.93.
 Reconstructed
 -------------
 The paper's text was not at hand. That eta and tau are constant is said by Zuo et al. 2026; the bonus is theirs, taken
-for comparison like for like; the exponents a and b and the dual box are not verified. The default a = 3/4, b = 1/8
-minimises the largest of the four error terms of Zuo et al.'s analysis with constant schedules. Thresholds are assumed
+for comparison like for like. Not verified, and options: the exponents a and b (``exponent_eta``, ``exponent_tau``), the
+dual box (``dual_bound``) and whether c_b scales the entropy's bonus (``scale_entropy_bonus``). The default a = 3/4,
+b = 1/8 minimises the largest of the four error terms of Zuo et al.'s analysis with constant schedules. Thresholds are assumed
 known in the paper; where they are not, the running mean of their samples is used.
 """
 
@@ -22,7 +23,7 @@ from typing import ClassVar, Literal
 
 from flexdome.cmdp import Problem
 from flexdome.learners.primal_dual import PrimalDualLearner
-from flexdome.learners.tuning import Tuning, checked, chosen, untried
+from flexdome.learners.tuning import Tuning, checked, chosen, switch, untried
 from flexdome.theory import Schedules, bonus_logs
 
 __all__ = ["RPDOE"]
@@ -38,6 +39,8 @@ class RPDOE(PrimalDualLearner):
     tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
     bonus_scale : 1 is the theory's
     exponent_eta, exponent_tau : a and b of eta = K^(-a), tau = K^(-b)
+    scale_entropy_bonus : whether bonus_scale is for the entropy's bonus too
+    dual_bound : side of the dual box; None is 4 H / Slater gap
     unvisited : what an action never tried is worth: its bonus (theory) or the most possible (practical)
     """
 
@@ -54,8 +57,9 @@ class RPDOE(PrimalDualLearner):
         bonus_scale: float | None = None,
         exponent_eta: float | None = None,
         exponent_tau: float | None = None,
-        unvisited: Literal["paper", "optimistic"] | None = None,
+        scale_entropy_bonus: bool = True,
         dual_bound: float | None = None,
+        unvisited: Literal["paper", "optimistic"] | None = None,
     ) -> None:
         theory = {"bonus_scale": 1.0, "exponent_eta": 0.75, "exponent_tau": 0.125}
         given = {"bonus_scale": bonus_scale, "exponent_eta": exponent_eta, "exponent_tau": exponent_tau}
@@ -65,6 +69,7 @@ class RPDOE(PrimalDualLearner):
         L_r, L_p = bonus_logs(problem, episodes, delta)
         scale = numbers["bonus_scale"]
         phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
+        entropy_scale = scale if switch("scale_entropy_bonus", scale_entropy_bonus) else 1.0
         super().__init__(
             problem,
             episodes=episodes,
@@ -72,7 +77,7 @@ class RPDOE(PrimalDualLearner):
             schedules=Schedules(
                 eta=float(episodes) ** -numbers["exponent_eta"], tau=float(episodes) ** -numbers["exponent_tau"]
             ),
-            bonus=(phi_r, phi_p, phi_p * math.log(A)),
+            bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(A)),
             optimistic=untried(tuning, unvisited, "optimistic"),
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
         )
@@ -82,6 +87,7 @@ class RPDOE(PrimalDualLearner):
             "seed": self.seed,
             "tuning": tuning,
             **numbers,
-            "unvisited": "optimistic" if self.settings.optimistic else "paper",
+            "scale_entropy_bonus": scale_entropy_bonus,
             "dual_bound": self.settings.dual_bound,
+            "unvisited": "optimistic" if self.settings.optimistic else "paper",
         }

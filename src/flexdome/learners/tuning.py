@@ -7,14 +7,14 @@ the table are in docs/tuning.md); an option that is given overrides either.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from flexdome.cmdp import Problem
-from flexdome.cmdp.validation import as_float, as_int
+from flexdome.cmdp.validation import as_float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.theory.constants import LONGEST, as_confidence
 
-__all__ = ["Tuning", "checked", "chosen", "untried"]
+__all__ = ["Tuning", "checked", "chosen", "one_of", "switch", "untried"]
 
 Tuning = Literal["theory", "practical"]
 
@@ -26,18 +26,28 @@ def chosen(
     given: Mapping[str, float | None],
 ) -> dict[str, float]:
     """The constants in force, each a non-negative number."""
-    if not isinstance(tuning, str) or tuning not in ("theory", "practical"):
-        raise ValidationError(f"tuning is {tuning!r}; it must be 'theory' or 'practical'")
-    base = theory if tuning == "theory" else practical
+    base = theory if one_of("tuning", tuning, ("theory", "practical")) == "theory" else practical
     return {name: as_float(name, base[name] if value is None else value, low=0.0) for name, value in given.items()}
 
 
 def untried(tuning: str, unvisited: str | None, practical: str) -> bool:
     """Whether actions never tried are optimistic: as given, else as the paper has it, else as the sweep chose."""
     value = ("paper" if tuning == "theory" else practical) if unvisited is None else unvisited
-    if not isinstance(value, str) or value not in ("paper", "optimistic"):
-        raise ValidationError(f"unvisited is {value!r}; it must be 'paper' or 'optimistic'")
-    return value == "optimistic"
+    return one_of("unvisited", value, ("paper", "optimistic")) == "optimistic"
+
+
+def one_of(name: str, value: Any, names: tuple[str, ...]) -> str:
+    """``value``, one of ``names``."""
+    if not isinstance(value, str) or value not in names:
+        raise ValidationError(f"{name} is {shown(value)}; it must be {' or '.join(repr(n) for n in names)}")
+    return value
+
+
+def switch(name: str, value: Any) -> bool:
+    """``value``, True or False."""
+    if not isinstance(value, bool):
+        raise ValidationError(f"{name} is {shown(value)}; it must be True or False")
+    return value
 
 
 def checked(problem: Problem, episodes: int, delta: float) -> tuple[int, float]:

@@ -17,8 +17,10 @@ Reconstructed and corrected
 ---------------------------
 The paper's text was not at hand; the notebook was. Two slips of it are corrected here and kept in
 ``uopt-rpgpd-notebook`` (:mod:`flexdome.learners.uopt_notebook`): it averages the entropy with weight pi^2 instead of
-pi, and adds a spurious entropy after the last step. The notebook's bonus has no factor H, nor has ours; rewards and
-utilities are known there and estimated here; the transition after the last step, which no value depends on, is not
+pi, and adds a spurious entropy after the last step. Not verified, and options: the exponents that the theorem asks for
+(``exponent_eta``, ``exponent_tau``; the defaults are the notebook's), a factor H of the bonus, which the notebook's does
+not have and the theory's surely has (``bonus_horizon``), and a bound on the multipliers, which the notebook does not
+have and the paper may (``dual_bound``, of the order H / Slater gap). Rewards and utilities are known there and estimated here; the transition after the last step, which no value depends on, is not
 counted. Thresholds are assumed known; where they are not, the running mean of their samples is used.
 """
 
@@ -30,7 +32,7 @@ from typing import ClassVar
 from flexdome.cmdp import Problem
 from flexdome.kernels.optimistic import ANYTIME
 from flexdome.learners.primal_dual import PrimalDualLearner
-from flexdome.learners.tuning import Tuning, checked, chosen
+from flexdome.learners.tuning import Tuning, checked, chosen, switch
 from flexdome.theory.schedules import LARGEST, Power, Schedules
 
 __all__ = ["UOptRPGPD"]
@@ -46,7 +48,8 @@ class UOptRPGPD(PrimalDualLearner):
     tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
     bonus_scale : 1 is the theory's, 1e-3 the notebook's
     exponent_eta, exponent_tau : of the step size and of the regularisation
-    dual_bound : None is none
+    bonus_horizon : whether the bonus has a factor H
+    dual_bound : largest multiplier; None is none
     """
 
     id: ClassVar[str] = "uopt-rpgpd"
@@ -62,6 +65,7 @@ class UOptRPGPD(PrimalDualLearner):
         bonus_scale: float | None = None,
         exponent_eta: float | None = None,
         exponent_tau: float | None = None,
+        bonus_horizon: bool = False,
         dual_bound: float | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
@@ -69,6 +73,7 @@ class UOptRPGPD(PrimalDualLearner):
         given = {"bonus_scale": bonus_scale, "exponent_eta": exponent_eta, "exponent_tau": exponent_tau}
         numbers = chosen(tuning, theory, PRACTICAL, given)
         S, A, H = problem.states, problem.actions, problem.horizon
+        scale = numbers["bonus_scale"] * (H if switch("bonus_horizon", bonus_horizon) else 1.0)
         super().__init__(
             problem,
             episodes=episodes,
@@ -77,7 +82,7 @@ class UOptRPGPD(PrimalDualLearner):
                 eta=Power(1.0, -numbers["exponent_eta"], shift=2.0),
                 tau=Power(1.0, -numbers["exponent_tau"], shift=2.0),
             ),
-            bonus=(numbers["bonus_scale"], 2.0 * math.log(48.0 * S**2 * A * H / delta), 0.0),
+            bonus=(scale, 2.0 * math.log(48.0 * S**2 * A * H / delta), 0.0),
             dual_bound=LARGEST if dual_bound is None else dual_bound,
             kind=ANYTIME,
             spread=True,
@@ -91,5 +96,6 @@ class UOptRPGPD(PrimalDualLearner):
             "seed": self.seed,
             "tuning": tuning,
             **numbers,
+            "bonus_horizon": bonus_horizon,
             "dual_bound": self.settings.dual_bound,
         }

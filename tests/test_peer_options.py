@@ -1,0 +1,116 @@
+"""What the papers leave open is an option of each peer: it does what it says, is checked, and is kept in files."""
+
+import math
+
+import numpy as np
+import pytest
+
+import flexdome as fd
+from flexdome.kernels.episodes import play
+from flexdome.simulation.randomness import Randomness
+from flexdome.simulation.run import episode_buffers
+from naive_peers import NaivePeer
+
+OPTIONS = [
+    ("optprimaldual", {"reward_bonus_factor": 0.5, "reward_bonus_size": 12.0}),
+    ("optprimaldual", {"dual_policy": "next", "dual_bound": 3.0}),
+    ("uopt-rpgpd", {"bonus_horizon": True}),
+    ("uopt-rpgpd", {"dual_bound": 0.5, "exponent_eta": 0.6, "exponent_tau": 0.3}),
+    ("rpd-oe", {"scale_entropy_bonus": False, "bonus_scale": 1e-3, "dual_bound": 2.0}),
+    ("optpess-pd", {"bonus_factor": 7.0, "margin_factor": 50.0, "event_delta": 0.01}),
+]
+CASES = [pytest.param(*case, id=f"{case[0]}-{'-'.join(case[1])}") for case in OPTIONS]
+
+
+def played(learner, cmdp, count, first=1):
+    """What ``learner`` plays and observes, episode by episode."""
+    randomness = Randomness(cmdp, 5)
+    uniforms, samples = randomness.uniforms(first, count), randomness.thresholds(first, count)
+    buffers = episode_buffers(cmdp)
+    for t in range(count):
+        play(np.ascontiguousarray(learner.policy), tuple(cmdp.model), uniforms, t, buffers)
+        thresholds = None if learner.problem.thresholds_known else samples[t]
+        episode = fd.Episode(*(x.copy() for x in buffers[:4]), thresholds)
+        learner.observe(episode)
+        yield episode
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_a_peer_with_other_options_agrees_with_its_slow_twin(name, options):
+    cmdp = fd.make_cmdp("bernoulli-v1", seed=1)
+    learner = fd.make_learner(name, cmdp.problem(), episodes=150, tuning="practical", **options)
+    twin = NaivePeer(learner)
+    for episode in played(learner, cmdp, 150):
+        twin.observe(episode)
+        np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(learner.policy, np.exp(twin.log_pi), atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_an_option_changes_the_run_and_is_kept_in_files(name, options, tmp_path):
+    cmdp = fd.make_cmdp("bernoulli-v1", seed=1)
+    problem = cmdp.problem()
+    learner = fd.make_learner(name, problem, episodes=200, tuning="practical", **options)
+    plain = fd.make_learner(name, problem, episodes=200, tuning="practical")
+    for one in (learner, plain):
+        fd.simulate(one, cmdp, episodes=100)
+    assert (learner.policy != plain.policy).any() or (learner.multipliers != plain.multipliers).any()
+    learner.save(tmp_path / "learner")
+    again = fd.load_learner(tmp_path / "learner")
+    assert {option: again._options()[option] for option in options} == options
+    for one in (learner, again):
+        fd.simulate(one, cmdp, episodes=100)
+    assert (learner.policy == again.policy).all()
+    assert (learner.multipliers == again.multipliers).all()
+
+
+def test_the_reward_bonus_of_optprimaldual_is_its_formula():
+    problem = fd.make_cmdp("paper-v1").problem()  # S = 20, A = H = 5, m = 1
+    learner = fd.make_learner(
+        "optprimaldual", problem, episodes=1000, delta=0.1, reward_bonus_factor=3.0, reward_bonus_size=8.0
+    )
+    assert learner.settings.bonus[0] == pytest.approx(math.sqrt(3 * math.log(8 * 20 * 5 * 5 * 2 * 1000 / 0.1)))
+    known = fd.make_learner("optprimaldual", problem, episodes=1000, reward_bonus_factor=0.0)
+    assert known.settings.bonus[0] == 0.0
+    assert known.settings.bonus[1] > 0.0
+
+
+def test_the_factor_h_of_uopt_rpgpd_multiplies_its_widths():
+    problem = fd.make_cmdp("paper-v1").problem()
+    plain, wide = (fd.make_learner("uopt-rpgpd", problem, bonus_horizon=on) for on in (False, True))
+    np.testing.assert_allclose(wide.beliefs().widths, 5 * plain.beliefs().widths, rtol=1e-12)
+
+
+def test_the_constants_of_optpess_are_its_formulas():
+    problem = fd.make_cmdp("paper-v1").problem()
+    learner = fd.make_learner("optpess-pd", problem, episodes=1000, delta=0.1)
+    each = 0.1 / (16 * 20**2 * 5 * 5)
+    assert learner._options()["event_delta"] == pytest.approx(each)
+    assert learner.beliefs().widths.max() == pytest.approx((1 + 5 * math.sqrt(20)) * math.sqrt(math.log(1000 / each)))
+    log = math.log(1 / each)
+    assert learner.beliefs().margin[0] == pytest.approx(5 * 25 * math.sqrt(20**3 * 5) * (log + 1) / math.sqrt(log))
+    other = fd.make_learner(
+        "optpess-pd", problem, episodes=1000, bonus_factor=2.0, margin_factor=3.0, event_delta=math.exp(-4)
+    )
+    assert other.beliefs().widths.max() == pytest.approx(2 * math.sqrt(math.log(1000) + 4))
+    assert other.beliefs().margin[0] == pytest.approx(3 * 5 / 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("optprimaldual", {"reward_bonus_factor": -1.0}, "reward_bonus_factor is -1.0; it must be at least 0"),
+        ("optprimaldual", {"reward_bonus_size": 0.5}, "reward_bonus_size is 0.5; it must be at least 1"),
+        ("optprimaldual", {"dual_policy": "last"}, "dual_policy is 'last'; it must be 'current' or 'next'"),
+        ("uopt-rpgpd", {"bonus_horizon": 1}, "bonus_horizon is 1; it must be True or False"),
+        ("rpd-oe", {"scale_entropy_bonus": "no"}, "scale_entropy_bonus is 'no'; it must be True or False"),
+        ("rpd-oe", {"dual_bound": -1.0}, "dual_bound is -1.0"),
+        ("optpess-pd", {"bonus_factor": -2.0}, "bonus_factor is -2.0; it must be at least 0"),
+        ("optpess-pd", {"margin_factor": math.nan}, "margin_factor is nan; it must be finite"),
+        ("optpess-pd", {"event_delta": 1.0}, "event_delta is 1.0; it must lie between 0 and 1"),
+        ("optpess-pd", {"event_delta": 0.0}, "event_delta is 0.0; it must lie between 0 and 1"),
+    ],
+)
+def test_a_bad_value_is_refused_with_field_value_and_rule(name, options, message):
+    with pytest.raises(fd.ValidationError, match=message):
+        fd.make_learner(name, fd.make_cmdp("media-v1").problem(), **options)
