@@ -11,12 +11,14 @@ from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import episode_buffers
 from naive_peers import NaivePeer
 
+PEERS = ("optprimaldual", "uopt-rpgpd", "rpd-oe", "optpess-pd")
 OPTIONS = [
     ("optprimaldual", {"reward_bonus_factor": 0.5, "reward_bonus_size": 12.0}),
     ("optprimaldual", {"dual_policy": "next", "dual_bound": 3.0}),
     ("uopt-rpgpd", {"bonus_horizon": True}),
     ("uopt-rpgpd", {"dual_bound": 0.5, "exponent_eta": 0.6, "exponent_tau": 0.3}),
     ("rpd-oe", {"scale_entropy_bonus": False, "bonus_scale": 1e-3, "dual_bound": 2.0}),
+    *((name, {"threshold_estimate": "last"}) for name in PEERS),
     ("optpess-pd", {"bonus_factor": 7.0, "margin_factor": 50.0, "event_delta": 0.01}),
 ]
 CASES = [pytest.param(*case, id=f"{case[0]}-{'-'.join(case[1])}") for case in OPTIONS]
@@ -37,7 +39,7 @@ def played(learner, cmdp, count, first=1):
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_a_peer_with_other_options_agrees_with_its_slow_twin(name, options):
-    cmdp = fd.make_cmdp("bernoulli-v1", seed=1)
+    cmdp = fd.make_cmdp("paper-stochastic-v1", seed=1)
     learner = fd.make_learner(name, cmdp.problem(), episodes=150, tuning="practical", **options)
     twin = NaivePeer(learner)
     for episode in played(learner, cmdp, 150):
@@ -48,10 +50,12 @@ def test_a_peer_with_other_options_agrees_with_its_slow_twin(name, options):
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_an_option_changes_the_run_and_is_kept_in_files(name, options, tmp_path):
-    cmdp = fd.make_cmdp("bernoulli-v1", seed=1)
+    cmdp = fd.make_cmdp("paper-stochastic-v1", seed=1)
     problem = cmdp.problem()
-    learner = fd.make_learner(name, problem, episodes=200, tuning="practical", **options)
-    plain = fd.make_learner(name, problem, episodes=200, tuning="practical")
+    common = {"episodes": 200, "tuning": "practical"}
+    if name != "uopt-rpgpd":
+        common["unvisited"] = "paper"  # full optimism keeps the multipliers at zero for long
+    learner, plain = (fd.make_learner(name, problem, **common, **own) for own in (options, {}))
     for one in (learner, plain):
         fd.simulate(one, cmdp, episodes=100)
     assert (learner.policy != plain.policy).any() or (learner.multipliers != plain.multipliers).any()
@@ -102,6 +106,7 @@ def test_the_constants_of_optpess_are_its_formulas():
         ("optprimaldual", {"reward_bonus_factor": -1.0}, "reward_bonus_factor is -1.0; it must be at least 0"),
         ("optprimaldual", {"reward_bonus_size": 0.5}, "reward_bonus_size is 0.5; it must be at least 1"),
         ("optprimaldual", {"dual_policy": "last"}, "dual_policy is 'last'; it must be 'current' or 'next'"),
+        ("rpd-oe", {"threshold_estimate": "median"}, "threshold_estimate is 'median'; it must be 'mean' or 'last'"),
         ("uopt-rpgpd", {"bonus_horizon": 1}, "bonus_horizon is 1; it must be True or False"),
         ("rpd-oe", {"scale_entropy_bonus": "no"}, "scale_entropy_bonus is 'no'; it must be True or False"),
         ("rpd-oe", {"dual_bound": -1.0}, "dual_bound is -1.0"),
@@ -114,3 +119,15 @@ def test_the_constants_of_optpess_are_its_formulas():
 def test_a_bad_value_is_refused_with_field_value_and_rule(name, options, message):
     with pytest.raises(fd.ValidationError, match=message):
         fd.make_learner(name, fd.make_cmdp("media-v1").problem(), **options)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_an_unknown_threshold_is_the_mean_of_all_samples_or_of_the_last_episode(name):
+    cmdp = fd.make_cmdp("paper-stochastic-v1", seed=1)
+    samples = {}
+    for estimate in ("mean", "last"):
+        learner = fd.make_learner(name, cmdp.problem(), episodes=20, threshold_estimate=estimate)
+        samples[estimate] = [episode.thresholds.mean() for episode in played(learner, cmdp, 20)]
+        expected = np.mean(samples[estimate]) if estimate == "mean" else samples[estimate][-1]
+        assert learner.beliefs().thresholds[0] == pytest.approx(expected, rel=1e-12)
+    assert np.ptp(samples["last"]) > 0

@@ -81,6 +81,7 @@ class Settings(NamedTuple):
     next_policy: bool  # the dual step weighs Q of pi_t with pi_{t+1}
     dual_step: float  # the dual step size; below zero it is eta
     data_first: bool  # an episode's own data count in the step that follows it
+    latest: bool  # a threshold is estimated by the last episode's samples alone, instead of all
     greedy: bool  # plan by dynamic programming after each episode, instead of mirror steps
     caps: np.ndarray  # (H * W,) truncation of each value at each step
     dual_bound: float
@@ -229,6 +230,9 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
         set_base(core, settings, row)
         c = following
     if thresholds.size > 0:
+        if settings.latest:
+            core.alpha_sum[:] = 0.0
+            core.alpha_count[0] = 0.0
         for i in range(m):
             for h in range(H):
                 core.alpha_sum[i] += thresholds[i, h]

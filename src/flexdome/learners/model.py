@@ -105,6 +105,7 @@ class OptimisticModel:
         next_policy: bool = False,
         dual_step: float = -1.0,
         data_first: bool = False,
+        latest: bool = False,
         greedy: bool = False,
     ) -> Settings:
         """The constants of a primal-dual learner on this model; see :class:`flexdome.kernels.optimistic.Settings`."""
@@ -130,6 +131,7 @@ class OptimisticModel:
             next_policy=next_policy,
             dual_step=dual_step,
             data_first=data_first,
+            latest=latest,
             greedy=greedy,
             caps=caps.ravel(),
             dual_bound=dual_bound,

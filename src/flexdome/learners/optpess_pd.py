@@ -8,15 +8,16 @@ for a margin eps_k more than the threshold:
     eta_k     = Xi H sqrt(k),   eps_k = c_e (log(k / delta') + 1) / sqrt(k log(k / delta'))
 
 with c_e = 5 H^2 sqrt(S^3 A), delta' = delta / (16 S^2 A H), bonuses c_b sqrt(log(K / delta') / n) with
-c_b = 1 + H sqrt(S), and truncation at H - h + 1. Claimed: *weak* regret of order sqrt(K), *weak* violation of order 1. It needs the Slater gap Xi (there
-tau - c^0, the slack of a known safe policy), not the policy.
+c_b = 1 + H sqrt(S), and truncation at H - h + 1. Claimed: *weak* regret of order sqrt(K), *weak* violation of order 1.
+It needs the Slater gap Xi (there tau - c^0, the slack of a known safe policy), not the policy.
 
 Reconstructed
 -------------
 From memory of the paper; all constants are unverified, and options: c_e (``margin_factor``), delta' (``event_delta``),
-eta_k (``weight_scale``), and c_b, a guess of the right order (``bonus_factor``). Thresholds are
-assumed known in the paper; where they are not, the running mean of their samples is used. **Order**: a plan is made
-after each episode, from all data; a state never visited is played uniformly.
+eta_k (``weight_scale``), and c_b, a guess of the right order (``bonus_factor``). Thresholds are assumed known in the
+paper; ``threshold_estimate`` says what stands for one that is not.
+
+**Order**: a plan is made after each episode, from all data; a state never visited is played uniformly.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from flexdome.cmdp.validation import as_float
 from flexdome.errors import ValidationError
 from flexdome.kernels.primal_dual import first_plan
 from flexdome.learners.primal_dual import PrimalDualLearner
-from flexdome.learners.tuning import Tuning, checked, chosen, untried
+from flexdome.learners.tuning import Tuning, checked, chosen, one_of, untried
 from flexdome.theory.schedules import LARGEST, Power, Schedules
 
 __all__ = ["OptPessPrimalDual"]
@@ -67,6 +68,8 @@ class OptPessPrimalDual(PrimalDualLearner):
     margin_factor : c_e, before its scale; None is 5 H^2 sqrt(S^3 A)
     event_delta : delta', the confidence of a single event; None is delta / (16 S^2 A H)
     unvisited : what an action never tried is worth: its bonus (theory) or the most possible (practical)
+    threshold_estimate : what stands for a threshold not known: the mean of all its samples (``"mean"``), or that
+        of the last episode's (``"last"``)
     """
 
     id: ClassVar[str] = "optpess-pd"
@@ -86,6 +89,7 @@ class OptPessPrimalDual(PrimalDualLearner):
         margin_factor: float | None = None,
         event_delta: float | None = None,
         unvisited: Literal["paper", "optimistic"] | None = None,
+        threshold_estimate: Literal["mean", "last"] = "mean",
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         theory = {"bonus_scale": 1.0, "margin_scale": 1.0, "weight_scale": 1.0}
@@ -115,12 +119,14 @@ class OptPessPrimalDual(PrimalDualLearner):
             dual_bound=LARGEST,
             optimistic=untried(tuning, unvisited, "optimistic"),
             greedy=True,
+            latest=one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last",
         )
         self._given = {
             "episodes": episodes,
             "delta": delta,
             "seed": self.seed,
             "tuning": tuning,
+            "threshold_estimate": threshold_estimate,
             **numbers,
             **constants,
             "unvisited": "optimistic" if self.settings.optimistic else "paper",

@@ -16,8 +16,10 @@ Reconstructed
 Steps and truncation are from the paper's listing. Not verified, and options: the constants c = 2 and 6 of L, the bonus
 of the rewards (``reward_bonus_factor``, ``reward_bonus_size``); rho, for which H / Slater gap is taken
 (``dual_bound``); that V_d of the dual step is that of pi_k (``dual_policy``: the listing prints a leftover of another
-algorithm there, and the notebook of Kitamura et al. 2024 weighs Q_d of pi_k with pi_{k+1}). Thresholds are assumed known in the paper; where they are not, the running mean of their
-samples is used. With the theory's constants the policy moves by about 1e-4 an episode at K = 80,000.
+algorithm there, and the notebook of Kitamura et al. 2024 weighs Q_d of pi_k with pi_{k+1}). Thresholds are assumed
+known in the paper; ``threshold_estimate`` says what stands for one that is not.
+
+With the theory's constants the policy moves by about 1e-4 an episode at K = 80,000.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ class OptPrimalDual(PrimalDualLearner):
     reward_bonus_factor, reward_bonus_size : c and k of L = c log(k S A H (m + 1) K / delta); c = 0 is no bonus for the
         estimated rewards and utilities, as if they were known
     unvisited : what an action never tried is worth: its bonus (theory) or the most possible (practical)
+    threshold_estimate : what stands for a threshold not known: the mean of all its samples (``"mean"``), or that
+        of the last episode's (``"last"``)
     """
 
     id: ClassVar[str] = "optprimaldual"
@@ -70,6 +74,7 @@ class OptPrimalDual(PrimalDualLearner):
         reward_bonus_factor: float = 2.0,
         reward_bonus_size: float = 6.0,
         unvisited: Literal["paper", "optimistic"] | None = None,
+        threshold_estimate: Literal["mean", "last"] = "mean",
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
@@ -98,12 +103,14 @@ class OptPrimalDual(PrimalDualLearner):
             optimistic=untried(tuning, unvisited, "optimistic"),
             dual_step=numbers["dual_step"],
             next_policy=following,
+            latest=one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last",
         )
         self._given = {
             "episodes": episodes,
             "delta": delta,
             "seed": self.seed,
             "tuning": tuning,
+            "threshold_estimate": threshold_estimate,
             **numbers,
             "dual_bound": self.settings.dual_bound,
             "dual_policy": dual_policy,

@@ -44,7 +44,7 @@ class PrimalDualLearner(Learner):
         entropy's, over sqrt(max(N, 1))
     dual_bound : side of the dual box
     form : how the member differs from FlexDOME: ``kind``, ``optimistic``, ``spread``, ``joint``, ``next_policy``,
-        ``dual_step``, ``data_first`` and ``greedy`` of :class:`flexdome.kernels.optimistic.Settings`
+        ``dual_step``, ``data_first``, ``latest`` and ``greedy`` of :class:`flexdome.kernels.optimistic.Settings`
     """
 
     _given: dict[str, Any]  # a member's own options, as it was made with them

@@ -23,7 +23,7 @@ class NumpyFlexDOME:
         self.H, self.S, self.A, self.m = problem.horizon, problem.states, problem.actions, problem.constraints
         self.schedules, self.initial = learner.schedules, problem.initial
         self.bonus, self.optimistic, self.dual_bound = settings.bonus, settings.optimistic, settings.dual_bound
-        self.thresholds = settings.thresholds
+        self.thresholds, self.latest = settings.thresholds, settings.latest
         shape = (self.H, self.S, self.A)
         self.N, self.sum_r, self.sum_d = np.zeros(shape), np.zeros(shape), np.zeros((self.m, *shape))
         self.N_next = np.zeros((*shape, self.S))
@@ -78,5 +78,7 @@ class NumpyFlexDOME:
         self.sum_d[:, h, s[:-1], a] += np.asarray(episode.utilities)
         self.N_next[h[:-1], s[:-2], a[:-1], s[1:-1]] += 1.0
         if episode.thresholds is not None:
+            if self.latest:
+                self.alpha_sum[:], self.alpha_count = 0.0, 0
             self.alpha_sum += np.asarray(episode.thresholds).sum(axis=1)
             self.alpha_count += self.H

@@ -11,9 +11,9 @@ Reconstructed
 -------------
 The paper's text was not at hand. That eta and tau are constant is said by Zuo et al. 2026; the bonus is theirs, taken
 for comparison like for like. Not verified, and options: the exponents a and b (``exponent_eta``, ``exponent_tau``), the
-dual box (``dual_bound``) and whether c_b scales the entropy's bonus (``scale_entropy_bonus``). The default a = 3/4,
-b = 1/8 minimises the largest of the four error terms of Zuo et al.'s analysis with constant schedules. Thresholds are assumed
-known in the paper; where they are not, the running mean of their samples is used.
+dual box (``dual_bound``) and whether c_b scales the entropy's bonus (``scale_entropy_bonus``). The default a = 3/4, b =
+1/8 minimises the largest of the four error terms of Zuo et al.'s analysis with constant schedules. Thresholds are
+assumed known in the paper; ``threshold_estimate`` says what stands for one that is not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 
 from flexdome.cmdp import Problem
 from flexdome.learners.primal_dual import PrimalDualLearner
-from flexdome.learners.tuning import Tuning, checked, chosen, switch, untried
+from flexdome.learners.tuning import Tuning, checked, chosen, one_of, switch, untried
 from flexdome.theory import Schedules, bonus_logs
 
 __all__ = ["RPDOE"]
@@ -42,6 +42,8 @@ class RPDOE(PrimalDualLearner):
     scale_entropy_bonus : whether bonus_scale is for the entropy's bonus too
     dual_bound : side of the dual box; None is 4 H / Slater gap
     unvisited : what an action never tried is worth: its bonus (theory) or the most possible (practical)
+    threshold_estimate : what stands for a threshold not known: the mean of all its samples (``"mean"``), or that
+        of the last episode's (``"last"``)
     """
 
     id: ClassVar[str] = "rpd-oe"
@@ -60,6 +62,7 @@ class RPDOE(PrimalDualLearner):
         scale_entropy_bonus: bool = True,
         dual_bound: float | None = None,
         unvisited: Literal["paper", "optimistic"] | None = None,
+        threshold_estimate: Literal["mean", "last"] = "mean",
     ) -> None:
         theory = {"bonus_scale": 1.0, "exponent_eta": 0.75, "exponent_tau": 0.125}
         given = {"bonus_scale": bonus_scale, "exponent_eta": exponent_eta, "exponent_tau": exponent_tau}
@@ -80,12 +83,14 @@ class RPDOE(PrimalDualLearner):
             bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(A)),
             optimistic=untried(tuning, unvisited, "optimistic"),
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
+            latest=one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last",
         )
         self._given = {
             "episodes": episodes,
             "delta": delta,
             "seed": self.seed,
             "tuning": tuning,
+            "threshold_estimate": threshold_estimate,
             **numbers,
             "scale_entropy_bonus": scale_entropy_bonus,
             "dual_bound": self.settings.dual_bound,

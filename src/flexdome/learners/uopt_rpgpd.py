@@ -17,22 +17,25 @@ Reconstructed and corrected
 ---------------------------
 The paper's text was not at hand; the notebook was. Two slips of it are corrected here and kept in
 ``uopt-rpgpd-notebook`` (:mod:`flexdome.learners.uopt_notebook`): it averages the entropy with weight pi^2 instead of
-pi, and adds a spurious entropy after the last step. Not verified, and options: the exponents that the theorem asks for
-(``exponent_eta``, ``exponent_tau``; the defaults are the notebook's), a factor H of the bonus, which the notebook's does
-not have and the theory's surely has (``bonus_horizon``), and a bound on the multipliers, which the notebook does not
-have and the paper may (``dual_bound``, of the order H / Slater gap). Rewards and utilities are known there and estimated here; the transition after the last step, which no value depends on, is not
-counted. Thresholds are assumed known; where they are not, the running mean of their samples is used.
+pi, and adds a spurious entropy after the last step. Rewards and utilities are known there and estimated here; the
+transition after the last step, which no value depends on, is not counted.
+
+Not verified, and options: the exponents that the theorem asks for (``exponent_eta``, ``exponent_tau``; the defaults are
+the notebook's), a factor H of the bonus, which the notebook's does not have and the theory's surely has
+(``bonus_horizon``), and a bound on the multipliers, which the notebook does not have and the paper may (``dual_bound``,
+of the order H / Slater gap). Thresholds are assumed known in the paper; ``threshold_estimate`` says what stands for one
+that is not.
 """
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from flexdome.cmdp import Problem
 from flexdome.kernels.optimistic import ANYTIME
 from flexdome.learners.primal_dual import PrimalDualLearner
-from flexdome.learners.tuning import Tuning, checked, chosen, switch
+from flexdome.learners.tuning import Tuning, checked, chosen, one_of, switch
 from flexdome.theory.schedules import LARGEST, Power, Schedules
 
 __all__ = ["UOptRPGPD"]
@@ -50,6 +53,8 @@ class UOptRPGPD(PrimalDualLearner):
     exponent_eta, exponent_tau : of the step size and of the regularisation
     bonus_horizon : whether the bonus has a factor H
     dual_bound : largest multiplier; None is none
+    threshold_estimate : what stands for a threshold not known: the mean of all its samples (``"mean"``), or that
+        of the last episode's (``"last"``)
     """
 
     id: ClassVar[str] = "uopt-rpgpd"
@@ -67,6 +72,7 @@ class UOptRPGPD(PrimalDualLearner):
         exponent_tau: float | None = None,
         bonus_horizon: bool = False,
         dual_bound: float | None = None,
+        threshold_estimate: Literal["mean", "last"] = "mean",
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         theory = {"bonus_scale": 1.0, "exponent_eta": 0.53, "exponent_tau": 0.4}
@@ -89,12 +95,14 @@ class UOptRPGPD(PrimalDualLearner):
             joint=True,
             next_policy=True,
             data_first=True,
+            latest=one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last",
         )
         self._given = {
             "episodes": episodes,
             "delta": delta,
             "seed": self.seed,
             "tuning": tuning,
+            "threshold_estimate": threshold_estimate,
             **numbers,
             "bonus_horizon": bonus_horizon,
             "dual_bound": self.settings.dual_bound,
