@@ -20,7 +20,8 @@ class NaivePeer(NumpyFlexDOME):
     def width(self, n, p):
         kind, b = self.form.kind, self.form.bonus
         p = p.copy()
-        p[-1] = 0.0  # the transition after the last step is not counted
+        if not self.form.slips:
+            p[-1] = 0.0  # the transition after the last step is not counted
         if kind == ROOT:
             return (b[0] + b[1]) / np.sqrt(n)
         if kind == VARIANCE:
@@ -39,6 +40,9 @@ class NaivePeer(NumpyFlexDOME):
         log_pi = np.log(np.where(pi > 0, pi, 1.0))
         bar = np.stack([self.sum_r / n + phi, *(self.sum_d / n + phi), self.form.bonus[2] / np.sqrt(n)])
         Q, V = np.empty_like(bar), np.zeros((self.m + 2, self.S))
+        weight = pi**2 if self.form.slips else pi
+        if self.form.slips:
+            V[0] = -tau * (weight[-1] * log_pi[-1]).sum(-1)
         for h in reversed(range(self.H)):
             cap = np.full((self.m + 2, 1, 1), float(self.H - h))
             cap[-1] *= np.log(self.A)
@@ -48,7 +52,7 @@ class NaivePeer(NumpyFlexDOME):
             if self.optimistic:
                 Q[:, h] = np.where(self.N[h] == 0, cap, Q[:, h])
             V = np.einsum("sa,jsa->js", pi[h], Q[:, h])
-            V[0 if self.form.joint else -1] -= (tau if self.form.joint else 1.0) * (pi[h] * log_pi[h]).sum(-1)
+            V[0 if self.form.joint else -1] -= (tau if self.form.joint else 1.0) * (weight[h] * log_pi[h]).sum(-1)
         return Q
 
     def at_start(self, pi, Q):
@@ -59,6 +63,12 @@ class NaivePeer(NumpyFlexDOME):
 
     def alpha(self):
         return np.where(np.isnan(self.thresholds), self.alpha_sum / max(self.alpha_count, 1), self.thresholds)
+
+    def record(self, episode):
+        super().record(episode)
+        if self.form.slips:
+            s, a = np.asarray(episode.states), np.asarray(episode.actions)
+            self.N_next[-1, s[-2], a[-1], s[-1]] += 1.0
 
     def observe(self, episode):
         eta, tau, eps = (x[0] for x in self.schedules.table(self.t, 1, self.m))

@@ -16,12 +16,14 @@ OPTIONS = [
     ("optprimaldual", {"reward_bonus_factor": 0.5, "reward_bonus_size": 12.0}),
     ("optprimaldual", {"dual_policy": "next", "dual_bound": 3.0}),
     ("uopt-rpgpd", {"bonus_horizon": True}),
+    ("uopt-rpgpd", {"notebook_slips": True}),
+    ("uopt-rpgpd", {"notebook_slips": True, "bonus_scale": 0.1}),
     ("uopt-rpgpd", {"dual_bound": 0.5, "exponent_eta": 0.6, "exponent_tau": 0.3}),
     ("rpd-oe", {"scale_entropy_bonus": False, "bonus_scale": 1e-3, "dual_bound": 2.0}),
     *((name, {"threshold_estimate": "last"}) for name in PEERS),
     ("optpess-pd", {"bonus_factor": 7.0, "margin_factor": 50.0, "event_delta": 0.01}),
 ]
-CASES = [pytest.param(*case, id=f"{case[0]}-{'-'.join(case[1])}") for case in OPTIONS]
+CASES = [pytest.param(*case, id=f"{k}-{case[0]}-{'-'.join(case[1])}") for k, case in enumerate(OPTIONS)]
 
 
 def played(learner, cmdp, count, first=1):
@@ -108,6 +110,7 @@ def test_the_constants_of_optpess_are_its_formulas():
         ("optprimaldual", {"dual_policy": "last"}, "dual_policy is 'last'; it must be 'current' or 'next'"),
         ("rpd-oe", {"threshold_estimate": "median"}, "threshold_estimate is 'median'; it must be 'mean' or 'last'"),
         ("uopt-rpgpd", {"bonus_horizon": 1}, "bonus_horizon is 1; it must be True or False"),
+        ("uopt-rpgpd", {"notebook_slips": "yes"}, "notebook_slips is 'yes'; it must be True or False"),
         ("rpd-oe", {"scale_entropy_bonus": "no"}, "scale_entropy_bonus is 'no'; it must be True or False"),
         ("rpd-oe", {"dual_bound": -1.0}, "dual_bound is -1.0"),
         ("optpess-pd", {"bonus_factor": -2.0}, "bonus_factor is -2.0; it must be at least 0"),
@@ -131,3 +134,39 @@ def test_an_unknown_threshold_is_the_mean_of_all_samples_or_of_the_last_episode(
         expected = np.mean(samples[estimate]) if estimate == "mean" else samples[estimate][-1]
         assert learner.beliefs().thresholds[0] == pytest.approx(expected, rel=1e-12)
     assert np.ptp(samples["last"]) > 0
+
+
+@pytest.mark.parametrize("tuning", ["theory", "practical"])
+@pytest.mark.parametrize("environment", ["paper-v1", "multi-v1", "river-v1"])
+def test_the_slips_of_the_notebook_agree_with_their_slow_twin(tuning, environment):
+    cmdp = fd.make_cmdp(environment, seed=1)
+    learner = fd.make_learner("uopt-rpgpd", cmdp.problem(), episodes=150, tuning=tuning, notebook_slips=True)
+    twin = NaivePeer(learner)
+    for episode in played(learner, cmdp, 150):
+        twin.observe(episode)
+        np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(learner.policy, np.exp(twin.log_pi), atol=1e-9)
+
+
+def test_the_slips_of_the_notebook_pass_the_checker():
+    assert fd.check_learner(fd.LEARNERS["uopt-rpgpd"].load(), notebook_slips=True)
+
+
+def test_the_slips_need_the_state_after_the_last_step():
+    cmdp = fd.make_cmdp("media-v1")
+    learner = fd.make_learner("uopt-rpgpd", cmdp.problem(), notebook_slips=True)
+    H, m = cmdp.horizon, cmdp.constraints
+    short = fd.Episode(np.zeros(H, dtype=int), np.zeros(H, dtype=int), np.zeros(H), np.zeros((m, H)))
+    with pytest.raises(fd.ValidationError, match=f"states has length {H}; with notebook_slips it must be {H + 1}"):
+        learner.observe(short)
+    assert learner.episode == 0
+
+
+def test_a_file_with_other_transitions_after_the_last_step_is_refused(tmp_path):
+    cmdp = fd.make_cmdp("media-v1")
+    learner = fd.make_learner("uopt-rpgpd", cmdp.problem(), episodes=20, notebook_slips=True)
+    fd.simulate(learner, cmdp)
+    learner.model.core.last[0, 0, 0] += 1.0
+    learner.save(tmp_path / "learner")
+    with pytest.raises(fd.FlexDOMEError, match="does not sum to the visits of the last step"):
+        fd.load_learner(tmp_path / "learner")

@@ -63,7 +63,9 @@ class Core(NamedTuple):
     lam: np.ndarray  # (m,)
     plan: np.ndarray  # (W,) estimated values of a greedy learner's policy, as they were when it was planned
     alpha_sum: np.ndarray  # (m,)
-    alpha_count: np.ndarray  # (1,) threshold samples so far
+    alpha_count: np.ndarray  # (1,) threshold samples that count
+    last: np.ndarray  # (S, A, S) transitions after the last step, where the slips need them, else of size 0
+    after: np.ndarray  # (S,) work: the values after the last step, or of size 0
 
 
 class Settings(NamedTuple):
@@ -82,6 +84,7 @@ class Settings(NamedTuple):
     dual_step: float  # the dual step size; below zero it is eta
     data_first: bool  # an episode's own data count in the step that follows it
     latest: bool  # a threshold is estimated by the last episode's samples alone, instead of all
+    slips: bool  # the entropy is averaged with pi^2, and added once more after the last step (with joint and spread)
     greedy: bool  # plan by dynamic programming after each episode, instead of mirror steps
     caps: np.ndarray  # (H * W,) truncation of each value at each step
     dual_bound: float
@@ -171,6 +174,10 @@ def set_base(core, settings, row):
     inverse, base, pool_count = core.inverse, core.base, core.pool_count
     spread = 0.0
     if settings.kind != ROOT:
+        if settings.slips and row // (settings.A * settings.C) + 1 == core.n_cells.size:
+            s, a = core.state_of[core.n_cells.size - 1, row % settings.C], row // settings.C % settings.A
+            for following in range(settings.S):
+                spread += np.sqrt(core.last[s, a, following] * inverse[row])
         for k in range(core.start[row], core.start[row] + core.length[row]):
             share = pool_count[k] * inverse[row]
             spread += np.sqrt(share * (1.0 - share) if settings.kind == VARIANCE else share)
@@ -224,6 +231,8 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
                     break
             if not known:
                 append_successor(core, row, cell)
+        elif settings.slips:
+            core.last[states[h], actions[h], states[h + 1]] += 1.0
         sum_r[row] += rewards[h]
         for i in range(m):
             sum_d[i, row] += utilities[i, h]

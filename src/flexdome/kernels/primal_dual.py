@@ -15,6 +15,49 @@ __all__ = ["estimate", "first_plan", "learn", "observe_primal_dual"]
 
 
 @kernel(inline=True)
+def uniform_entropy(settings):
+    """The entropy of a state never visited."""
+    return np.log(float(settings.A)) / (settings.A if settings.slips else 1.0)
+
+
+@kernel(inline=True)
+def cell_entropy(core, settings, h, cell):
+    """The entropy of a cell of step h, as it enters the cell's value."""
+    disorder = core.entropy[cell]
+    if settings.slips:
+        disorder = 0.0
+        for a in range(settings.A):
+            row = (h * settings.A + a) * settings.C + cell - h * settings.C
+            disorder -= core.pi[row] * core.pi[row] * core.logits[row]
+    return disorder
+
+
+@kernel(inline=True)
+def slip_after(core, settings, tau, q):
+    """``core.after``: the values after the last step, which should be zero; ``q`` receives their mean."""
+    h = core.n_cells.size - 1
+    total = 0.0
+    for s in range(settings.S):
+        c = np.int64(core.cell_of[h, s]) - 1
+        disorder = uniform_entropy(settings)
+        if c >= 0:
+            disorder = cell_entropy(core, settings, h, h * settings.C + c)
+        core.after[s] = tau * disorder
+        total += core.after[s]
+    q[0] = total / settings.S
+
+
+@kernel(inline=True)
+def expected_after(core, settings, h, row):
+    """The expectation of ``core.after`` after a row of the last step."""
+    s, a = core.state_of[h, row % settings.C], row // settings.C % settings.A
+    total = 0.0
+    for following in range(settings.S):
+        total += core.last[s, a, following] * core.after[following]
+    return total * core.inverse[row]
+
+
+@kernel(inline=True)
 def initial_value(core, settings, tau, v, q):
     """``v[j]``: the estimated values at the initial distribution.
 
@@ -22,7 +65,7 @@ def initial_value(core, settings, tau, v, q):
     those of a state never visited.
     """
     W, m = settings.W, core.lam.size
-    disorder = np.log(float(settings.A))
+    disorder = uniform_entropy(settings)
     v[:] = 0.0
     for k in range(settings.starts.size):
         c = np.int64(core.cell_of[0, settings.starts[k]]) - 1
@@ -41,7 +84,7 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
     A, C, W, m = settings.A, settings.C, settings.W, core.lam.size
     pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
     inverse, values, base, caps = core.inverse, core.values, core.base, settings.caps
-    pi, y, entropy, untried = core.pi, core.y, core.entropy, core.untried
+    pi, y, untried = core.pi, core.y, core.untried
     tried, tried_cell, n_tried = core.tried, core.tried_cell, core.n_tried
     n = core.n_cells[h]
     psi = 0 if settings.joint else m + 1
@@ -52,20 +95,27 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
         for k in range(a * C, a * C + (n + LANES - 1) // LANES * LANES):
             y[k] = y_untried
     for cell in range(h * C, h * C + n):
-        start_value(values, cell, W, untried[cell], q, entropy_weight * entropy[cell], psi)
+        disorder = cell_entropy(core, settings, h, cell)
+        start_value(values, cell, W, untried[cell], q, entropy_weight * disorder, psi)
+    slipped = settings.slips and h + 1 == core.n_cells.size
     for k in range(h * A * C, h * A * C + n_tried[h]):
         row = np.int64(tried[k])
+        own = base[row * W]
+        if slipped:
+            base[row * W] = own + expected_after(core, settings, h, row)
         y[row - h * A * C] = row_value(
             pool_cell, pool_count, start[row], length[row], inverse[row], values, base, row, W, caps, h, weights,
             pi[row], tried_cell[k],
         )  # fmt: skip
+        if slipped:
+            base[row * W] = own
 
 
 @kernel(inline=True)
 def mean_after(core, settings, h, tau, q):
     """``q`` from the values of an untried action at step h to the mean value over all states of that step."""
     C, W, m, S, n = settings.C, settings.W, core.lam.size, settings.S, core.n_cells[h]
-    disorder = np.log(float(settings.A))
+    disorder = uniform_entropy(settings)
     q[0 if settings.joint else m + 1] += tau * disorder if settings.joint else disorder
     for j in range(m + 2):
         total = (S - n) * q[j]
@@ -111,6 +161,8 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
     H = core.n_cells.size
     entropy_weight = tau if settings.joint else 1.0
     q[:] = 0.0
+    if settings.slips:
+        slip_after(core, settings, tau, q)
     for h in range(H - 1, -1, -1):
         if settings.joint:
             settings.caps[h * W] = (1.0 + tau * np.log(float(A))) * (H - h)

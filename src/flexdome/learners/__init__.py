@@ -54,16 +54,6 @@ _ROWS = (
         last_iterate=True,
     ),
     Entry(
-        id="uopt-rpgpd-notebook",
-        target="flexdome.learners.uopt_notebook:UOptNotebook",
-        version=1,
-        summary="UOpt-RPGPD with the slips of its authors' notebook, for comparison",
-        citation="Kitamura et al. 2024, notebook of matsuolab/Uniform-PAC-Primal-Dual-CMDP",
-        regret="none",
-        violation="none",
-        needs=("known thresholds",),
-    ),
-    Entry(
         id="rpd-oe",
         target="flexdome.learners.rpd_oe:RPDOE",
         version=1,

@@ -49,7 +49,7 @@ def _zeros(shape: int | tuple[int, ...], dtype: type = np.float64) -> npt.NDArra
 class OptimisticModel:
     """Counts, empirical means, successors, policy and multipliers of one learner."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, slips: bool = False) -> None:
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
         self.shape = H, S, A
         self.C = -(-S // LANES) * LANES
@@ -89,6 +89,8 @@ class OptimisticModel:
             plan=_zeros(W),
             alpha_sum=_zeros(m),
             alpha_count=_zeros(1),
+            last=_zeros((S, A, S) if slips else (0, 0, 0)),
+            after=_zeros(S if slips else 0),
         )
         self.reserve()
 
@@ -106,6 +108,7 @@ class OptimisticModel:
         dual_step: float = -1.0,
         data_first: bool = False,
         latest: bool = False,
+        slips: bool = False,
         greedy: bool = False,
     ) -> Settings:
         """The constants of a primal-dual learner on this model; see :class:`flexdome.kernels.optimistic.Settings`."""
@@ -132,6 +135,7 @@ class OptimisticModel:
             dual_step=dual_step,
             data_first=data_first,
             latest=latest,
+            slips=slips,
             greedy=greedy,
             caps=caps.ravel(),
             dual_bound=dual_bound,

@@ -60,7 +60,7 @@ def model_state(model: OptimisticModel) -> Arrays:
         state[name] = getattr(core, name)[rows]
     for name in ("entropy", "untried"):
         state[name] = getattr(core, name)[cells]
-    for name in ("lam", "plan", "alpha_sum", "alpha_count"):
+    for name in ("lam", "plan", "alpha_sum", "alpha_count", *(["last"] if core.last.size else [])):
         state[name] = getattr(core, name).copy()
     return state
 
@@ -141,6 +141,7 @@ def restore_model(model: OptimisticModel, settings: Settings, episode: int, stat
     plan = read.number("plan", (model.W,), 0.0, LARGEST_SUM)
     alpha_sum = read.number("alpha_sum", (m,), -LARGEST_SUM, LARGEST_SUM)
     alpha_count = read.count("alpha_count", (1,), 0, H * each_step[0])
+    last = _read_last(model, read, state_of[step == H - 1], n_visits[row_step == H - 1]) if core.last.size else 0.0
     read.finish()
 
     core.n_cells[:], core.n_tried[:] = n_cells, n_tried
@@ -152,6 +153,7 @@ def restore_model(model: OptimisticModel, settings: Settings, episode: int, stat
     core.logits[rows], core.pi[rows] = logits, pi
     core.entropy[cells], core.untried[cells] = entropy, untried
     core.lam[:], core.plan[:], core.alpha_sum[:], core.alpha_count[:] = lam, plan, alpha_sum, alpha_count
+    core.last[:] = last
     seen = rows[n_visits > 0]
     core.inverse[seen] = 1.0 / core.n_visits[seen]
     set_all_bases(model.core, settings)
@@ -182,6 +184,17 @@ def _read_successors(
     if (arrived[n_cells[0] :] != visits[n_cells[0] :]).any():
         raise ValidationError("state.pool_count does not lead to each cell as often as it was visited")
     return length, cell, count
+
+
+def _read_last(model: OptimisticModel, read: _Reader, states: Index, n_visits: Float) -> Float:
+    """The transitions after the last step, one for each visit of it."""
+    _, S, A = model.shape
+    last = read.number("last", (S, A, S), 0.0, EXACT)
+    read.agree("last", last == np.floor(last), "must be whole")
+    visits = np.zeros((S, A))
+    visits[states] = n_visits.reshape(A, states.size).T
+    read.agree("last", last.sum(axis=-1) == visits, "does not sum to the visits of the last step")
+    return last
 
 
 def _read_tried(

@@ -43,8 +43,8 @@ class PrimalDualLearner(Learner):
     bonus : coefficients of the bonus, in the order of :func:`flexdome.kernels.optimistic.width`; the third is the
         entropy's, over sqrt(max(N, 1))
     dual_bound : side of the dual box
-    form : how the member differs from FlexDOME: ``kind``, ``optimistic``, ``spread``, ``joint``, ``next_policy``,
-        ``dual_step``, ``data_first``, ``latest`` and ``greedy`` of :class:`flexdome.kernels.optimistic.Settings`
+    form : how the member differs from FlexDOME: the fields of :class:`flexdome.kernels.optimistic.Settings` from
+        ``kind`` to ``greedy``, where they are not FlexDOME's
     """
 
     _given: dict[str, Any]  # a member's own options, as it was made with them
@@ -64,7 +64,7 @@ class PrimalDualLearner(Learner):
         self.schedules = schedules
         check_range("bonus", np.array(bonus), 0.0, LARGEST)
         bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
-        self.model = OptimisticModel(problem)
+        self.model = OptimisticModel(problem, form.get("slips", False))
         self.settings = self.model.settings(problem, bonus, bound, **form)
         self._table_first = 1
         self._table: tuple[Float, Float, Float] | None = None

@@ -15,10 +15,14 @@ Claimed: uniform PAC, strong regret and violation of order T^(6/7).
 
 Reconstructed and corrected
 ---------------------------
-The paper's text was not at hand; the notebook was. Two slips of it are corrected here and kept in
-``uopt-rpgpd-notebook`` (:mod:`flexdome.learners.uopt_notebook`): it averages the entropy with weight pi^2 instead of
-pi, and adds a spurious entropy after the last step. Rewards and utilities are known there and estimated here; the
-transition after the last step, which no value depends on, is not counted.
+The paper's text was not at hand; the notebook was. Two slips of it are corrected, unless ``notebook_slips`` asks for
+them: it averages the entropy with weight pi^2 instead of pi, and adds a spurious entropy after the last step,
+
+    V_h(s)     = sum_a pi_h(a|s) Q_h(s, a) - tau sum_a pi_h(a|s)^2 log pi_h(a|s)
+    V_{H+1}(s) = -tau sum_a pi_H(a|s)^2 log pi_H(a|s)
+
+so that the transition after the last step matters, which is otherwise not counted (nor has the bonus of the last step a
+term for it). Rewards and utilities are known in the notebook and estimated here.
 
 Not verified, and options: the exponents that the theorem asks for (``exponent_eta``, ``exponent_tau``; the defaults are
 the notebook's), a factor H of the bonus, which the notebook's does not have and the theory's surely has
@@ -30,9 +34,12 @@ that is not.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from flexdome.cmdp import Problem
+from flexdome.errors import ValidationError
 from flexdome.kernels.optimistic import ANYTIME
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.tuning import Tuning, checked, chosen, one_of, switch
@@ -51,6 +58,7 @@ class UOptRPGPD(PrimalDualLearner):
     tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
     bonus_scale : 1 is the theory's, 1e-3 the notebook's
     exponent_eta, exponent_tau : of the step size and of the regularisation
+    notebook_slips : repeat the two slips of the notebook; episodes must then have the state after the last step
     bonus_horizon : whether the bonus has a factor H
     dual_bound : largest multiplier; None is none
     threshold_estimate : what stands for a threshold not known: the mean of all its samples (``"mean"``), or that
@@ -70,6 +78,7 @@ class UOptRPGPD(PrimalDualLearner):
         bonus_scale: float | None = None,
         exponent_eta: float | None = None,
         exponent_tau: float | None = None,
+        notebook_slips: bool = False,
         bonus_horizon: bool = False,
         dual_bound: float | None = None,
         threshold_estimate: Literal["mean", "last"] = "mean",
@@ -95,6 +104,7 @@ class UOptRPGPD(PrimalDualLearner):
             joint=True,
             next_policy=True,
             data_first=True,
+            slips=switch("notebook_slips", notebook_slips),
             latest=one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last",
         )
         self._given = {
@@ -104,6 +114,16 @@ class UOptRPGPD(PrimalDualLearner):
             "tuning": tuning,
             "threshold_estimate": threshold_estimate,
             **numbers,
+            "notebook_slips": notebook_slips,
             "bonus_horizon": bonus_horizon,
             "dual_bound": self.settings.dual_bound,
         }
+
+    def _checked(self, episode: Any) -> tuple[Any, ...]:
+        data = super()._checked(episode)
+        H = self.problem.horizon
+        if self.settings.slips and np.shape(episode.states) != (H + 1,):
+            raise ValidationError(
+                f"states has length {H}; with notebook_slips it must be {H + 1}, with the state after the last step"
+            )
+        return data
