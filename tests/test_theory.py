@@ -202,3 +202,14 @@ def test_a_number_of_episodes_that_cannot_be_counted_is_refused(use: Any, episod
 def test_theorem_2_refuses_what_is_not_positive(bad: dict[str, Any]) -> None:
     with pytest.raises(fd.ValidationError, match=next(iter(bad))):
         theorem2(**{"epsilon": 0.1, **bad})
+
+
+@pytest.mark.parametrize("name", ["eta", "tau", "margin"])
+def test_a_schedule_that_raises_is_named_with_its_episode_and_cause(name: str) -> None:
+    def broken(t: float) -> float:
+        return {1.0: 0.1, 2.0: 0.1}[t]
+
+    schedules = fd.Schedules(**{"eta": 0.1, "tau": 0.1, "margin": 0.0, name: broken})
+    with pytest.raises(fd.ValidationError, match=f"{name} at episode 3 raised KeyError: 3.0") as caught:
+        schedules.table(1, 5, 1)
+    assert isinstance(caught.value.__cause__, KeyError)

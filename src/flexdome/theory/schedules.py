@@ -14,7 +14,7 @@ import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_array, as_float, as_raw, frozen, shown
-from flexdome.errors import ValidationError
+from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.theory.constants import as_confidence, margin_coefficient
 
 __all__ = ["LARGEST", "Margin", "Power", "Schedules", "theorem1", "theorem2"]
@@ -101,7 +101,7 @@ def _values(name: str, function: Function | float, t: Float, shape: tuple[int, .
         return np.repeat(function(t)[:, None], width, axis=1)
     values = np.empty((t.size, width))
     for k, row in zip(t, values, strict=True):
-        value = function(float(k))
+        value = _called(name, function, float(k))
         if not isinstance(value, float):
             at = f"{name} at episode {int(k)}"
             if as_raw(at, value).shape not in ((), shape):
@@ -110,6 +110,15 @@ def _values(name: str, function: Function | float, t: Float, shape: tuple[int, .
             value, _ = as_array(at, value, finite=False)
         row[:] = value
     return values
+
+
+def _called(name: str, function: Function, t: float) -> Any:
+    try:
+        return function(t)
+    except FlexDOMEError:  # says what it has to say
+        raise
+    except Exception as error:
+        raise ValidationError(f"{name} at episode {int(t)} raised {type(error).__name__}: {error}") from error
 
 
 def theorem1(problem: Problem, delta: float = 0.1, margin_scale: float = 1.0) -> Schedules:
