@@ -197,7 +197,7 @@ def test_a_learner_with_much_data_and_no_bonus_runs_like_the_known_model() -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"iterations": 0}, "iterations is 0; it must be at least 1"),
+        ({"iterations": 0}, "iterations is 0; it must be between 1 and 1000000000"),
         ({"iterations": 2.5}, "iterations is 2.5; it must be a whole number"),
         ({"schedules": None}, "schedules is None; it must be a Schedules"),
         ({"schedules": fd.Schedules(0.1, -1.0)}, "tau at episode 1 is -1.0; it must lie in"),
@@ -217,3 +217,18 @@ def test_a_model_without_room_needs_a_dual_bound() -> None:
     with pytest.raises(fd.ValidationError, match=r"the Slater gap is .*; without one dual_bound must be given"):
         fd.iterate(cmdp, fd.Schedules(0.1, 0.1), 5)
     assert fd.iterate(cmdp, fd.Schedules(0.1, 0.1), 5, dual_bound=1.0).policy.shape == (4, 5, 1)
+
+
+@pytest.mark.parametrize("iterations", [10**9 + 1, 10**18, 10**30])
+def test_more_iterations_than_can_be_kept_are_refused(iterations: int) -> None:
+    with pytest.raises(fd.ValidationError, match=r"iterations is .*; it must be between 1 and 1000000000"):
+        fd.iterate(small_cmdp(), SCHEDULES["Theorem 2"], iterations)
+
+
+def test_a_trajectory_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(fd.Schedules, "table", full)
+    with pytest.raises(fd.ValidationError, match=r"iterations is 7; .* does not fit in memory"):
+        fd.iterate(small_cmdp(), SCHEDULES["Theorem 2"], 7)

@@ -22,6 +22,8 @@ from flexdome.theory.schedules import LARGEST
 
 __all__ = ["Iterates", "iterate"]
 
+MOST = 10**9  # iterations: the whole trajectory is kept
+
 
 @dataclass(frozen=True)
 class Iterates:
@@ -48,7 +50,7 @@ class Iterates:
 def iterate(cmdp: CMDP, schedules: Schedules, iterations: int, dual_bound: float | None = None) -> Iterates:
     """Iterate on the true model from the uniform policy and zero multipliers.
 
-    ``dual_bound`` None means 4 H / Slater gap.
+    ``dual_bound`` None means 4 H / Slater gap. The whole trajectory is kept: about 60 bytes an iteration.
 
     >>> import flexdome as fd
     >>> cmdp = fd.make_cmdp("oscillator-v1", horizon=3)
@@ -56,7 +58,7 @@ def iterate(cmdp: CMDP, schedules: Schedules, iterations: int, dual_bound: float
     >>> bool(path.final_violation[0] < 0), bool(path.final_gap < 0.2)
     (True, True)
     """
-    n = as_int("iterations", iterations, 1)
+    n = as_int("iterations", iterations, 1, MOST)
     if not isinstance(schedules, Schedules):
         raise ValidationError(f"schedules is {shown(schedules)}; it must be a Schedules")
     if dual_bound is None:
@@ -67,10 +69,13 @@ def iterate(cmdp: CMDP, schedules: Schedules, iterations: int, dual_bound: float
     bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
     H, S, A, m = cmdp.horizon, cmdp.states, cmdp.actions, cmdp.constraints
     best = solve(cmdp)
-    eta, tau, eps = schedules.table(1, n, m)
     log_pi = np.full((H, S, A), -np.log(A))
     lam = np.zeros(m)
-    values, multipliers = np.empty((n, 1 + m)), np.empty((n, m))
+    try:
+        eta, tau, eps = schedules.table(1, n, m)
+        values, multipliers = np.empty((n, 1 + m)), np.empty((n, m))
+    except MemoryError:
+        raise ValidationError(f"iterations is {n}; a trajectory of that length does not fit in memory") from None
     run_iteration(
         tuple(cmdp.model), cmdp.alpha, eta, tau, eps, bound, log_pi, lam, values, multipliers, np.zeros((2, 2 + m, S))
     )
