@@ -52,7 +52,7 @@ def test_every_peer_agrees_with_its_slow_twin(name, options, environment):
 def test_every_registered_learner_passes_the_checker(name):
     entry = fd.LEARNERS[name]
     sentences = fd.check_learner(entry.load(), randomises=entry.randomises)
-    assert len(sentences) >= 8
+    assert len(sentences) >= 9
 
 
 @pytest.mark.parametrize("name", list(fd.LEARNERS))
@@ -86,6 +86,41 @@ def test_the_checker_finds_a_learner_that_forgets():
 
     with pytest.raises(CheckError, match="continues bit for bit"):
         fd.check_learner(Forgetful)
+
+
+def test_the_checker_finds_a_learner_deaf_to_new_thresholds():
+    class Deaf(fd.FlexDOME):
+        id = "deaf"
+
+        def _thresholds_changed(self):
+            pass
+
+    class Silent(fd.FlexDOME):
+        id = "silent"
+
+        def set_thresholds(self, thresholds, slater_gap=None):
+            super().set_thresholds(thresholds, slater_gap)
+            self.threshold_changes.clear()
+
+    with pytest.raises(CheckError, match=r"New thresholds are taken .* beliefs has the old thresholds"):
+        fd.check_learner(Deaf)
+    with pytest.raises(CheckError, match="the change is not recorded"):
+        fd.check_learner(Silent)
+
+
+def test_the_checker_holds_a_learner_to_what_it_says_of_its_seed():
+    class Random(fd.FlexDOME):
+        id = "random"
+
+        def __init__(self, problem, **options):
+            super().__init__(problem, **options)
+            self.model.core.lam[:] = np.random.default_rng(self.seed).random(problem.constraints)
+
+    fd.check_learner(Random, randomises=True)
+    with pytest.raises(CheckError, match="not said to randomise"):
+        fd.check_learner(Random)
+    with pytest.raises(CheckError, match="though it is said to randomise"):
+        fd.check_learner(fd.FlexDOME, randomises=True)
 
 
 def test_the_checker_finds_a_learner_that_holds_the_truth():
@@ -327,4 +362,4 @@ def test_a_learner_of_another_package_is_found_by_its_entry_point(tmp_path):
         [sys.executable, "-c", code, str(tmp_path / "learner.npz")], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["8", "50", "True"]
+    assert done.stdout.split() == ["9", "50", "True"]

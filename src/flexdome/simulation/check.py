@@ -65,7 +65,7 @@ class _Subject:
         for t in range(count):
             play(np.ascontiguousarray(learner.policy), tuple(self.cmdp.model), uniforms, t, buffers)
             states, actions, rewards, utilities = (array.copy() for array in buffers[:4])
-            thresholds = None if self.problem.thresholds_known else samples[t]
+            thresholds = None if learner.problem.thresholds_known else samples[t]
             played.append(Episode(states, actions, rewards, utilities, thresholds))
             if observe:
                 learner.observe(played[-1])
@@ -221,22 +221,23 @@ def bad_episodes_are_refused(subject: _Subject) -> None:
 
 
 def runs_are_seeded(subject: _Subject) -> None:
-    """The same run seed repeats a run and another does not."""
+    """The same run seed repeats a run and another does not; its own seed matters if and only if it randomises."""
 
     def gaps(run_seed: int, own_seed: int = 0) -> Any:
-        history = simulate(subject.make(own_seed), subject.cmdp, episodes=EPISODES, seed=run_seed)
-        return history.reward_gap, history.multipliers
+        learner = subject.make(own_seed)
+        history = simulate(learner, subject.cmdp, episodes=EPISODES, seed=run_seed)
+        return history.reward_gap, history.multipliers, learner.policy
 
     first, again, other = gaps(1), gaps(1), gaps(2)
     same = all((a == b).all() for a, b in zip(first, again, strict=True))
     _require(same, "the same seed gave another run")
-    if not subject.randomises:
-        own = gaps(1, own_seed=5)
-        _require(
-            all((a == b).all() for a, b in zip(first, own, strict=True)),
-            "the learner's own seed changed the run of a learner that is not said to randomise",
-        )
-    learner_moves = any((np.diff(a, axis=-1) != 0).any() for a in first)
+    others = [gaps(1, own_seed=seed) for seed in ((5, 6, 7) if subject.randomises else (5,))]
+    depends = any((a != b).any() for own in others for a, b in zip(first, own, strict=True))
+    if subject.randomises:
+        _require(depends, "four seeds of its own gave the same run, though it is said to randomise")
+    else:
+        _require(not depends, "the learner's own seed changed the run of a learner that is not said to randomise")
+    learner_moves = any((np.diff(a, axis=-1) != 0).any() for a in first[:2])
     differs = any((a != b).any() for a, b in zip(first, other, strict=True))
     _require(differs or not learner_moves, "two run seeds gave the same run")
 
@@ -254,6 +255,35 @@ def logged_data_are_taken(subject: _Subject) -> None:
         _require(_same(learner, before), "multipliers hands out the learner's own array")
     _require(_same(learner, before), "preload moved the policy")
     _require(float(learner.beliefs().visits.sum()) == 5 * subject.cmdp.horizon, "preload did not count the visits")
+
+
+def thresholds_can_be_changed(subject: _Subject) -> None:
+    """New thresholds are taken from the next episode on, recorded and saved; the wrong number of them is refused."""
+    learner, twin = subject.make(), subject.make()
+    for one in (learner, twin):
+        subject.episodes(one, 10)
+    try:
+        learner.set_thresholds(np.zeros(subject.cmdp.constraints + 1))
+    except FlexDOMEError:
+        _require(not learner.threshold_changes and _same(learner, twin), "refused thresholds changed the learner")
+    else:
+        raise CheckError("one threshold too many was accepted")
+    halves = subject.cmdp.alpha / 2.0
+    for one in (learner, twin):
+        one.set_thresholds(halves)
+    _require(bool((learner.problem.thresholds == halves).all()), "problem has the old thresholds")
+    _require(bool((learner.beliefs().thresholds == halves).all()), "beliefs has the old thresholds")
+    _require(learner.threshold_changes == [(10, halves.tolist())], "the change is not recorded")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "learner.npz"
+        learner.save(path)
+        again = read_learner(path, {learner.id: _Local(subject.learner)})
+    _require(again.threshold_changes == learner.threshold_changes, "the change is not in the file")
+    subject.episodes(learner, 20)
+    subject.episodes(again, 20)
+    simulate(twin, subject.cmdp, episodes=20, seed=SEED)
+    _require(_same(learner, again), "the loaded learner differs after a change of thresholds")
+    _require(_same(learner, twin), "after a change of thresholds observe and simulate differ")
 
 
 def the_truth_is_out_of_reach(subject: _Subject) -> None:
@@ -288,5 +318,6 @@ CHECKS: tuple[Callable[[_Subject], None], ...] = (
     bad_episodes_are_refused,
     runs_are_seeded,
     logged_data_are_taken,
+    thresholds_can_be_changed,
     the_truth_is_out_of_reach,
 )
