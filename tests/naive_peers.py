@@ -62,7 +62,7 @@ class NaivePeer(NumpyFlexDOME):
         return self.at_start(pi, self.q_values(pi, tau))
 
     def alpha(self):
-        return np.where(np.isnan(self.thresholds), self.alpha_sum / max(self.alpha_count, 1), self.thresholds)
+        return np.where(np.isnan(self.thresholds), self.alpha_sum / np.maximum(self.alpha_count, 1.0), self.thresholds)
 
     def record(self, episode):
         super().record(episode)

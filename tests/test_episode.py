@@ -175,3 +175,25 @@ def test_an_absorbing_state_that_the_problem_does_not_have_is_refused_when_obser
     early = fd.Episode.padded(H, 9, [0], [0], [0.0], [0.0])
     with pytest.raises(fd.ValidationError, match=r"states\[1\] is 9; it must lie in 0 to 3"):
         fd.FlexDOME(problem()).observe(early)
+
+
+def test_a_known_threshold_needs_no_sample_where_another_is_estimated() -> None:
+    mixed = problem(math.nan, 1.0)
+    for samples in ([0.5, math.nan], [[0.5] * H, [math.nan] * H]):
+        got = episode(utilities=np.ones((2, H)), thresholds=samples).checked(mixed)[4]
+        assert got[0].tolist() == [0.5] * H
+        assert np.isnan(got[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ([math.nan, 0.5], "thresholds[0] is nan; it must be finite"),
+        ([0.5, math.inf], "thresholds[1] is inf; it must be finite"),
+        ([math.nan], "thresholds[0] is nan; it must be finite"),
+    ],
+)
+def test_an_estimated_threshold_needs_a_sample(samples: list[float], message: str) -> None:
+    with pytest.raises(fd.ValidationError) as caught:
+        episode(utilities=np.ones((2, H)), thresholds=samples).checked(problem(math.nan, 1.0))
+    assert message in str(caught.value)

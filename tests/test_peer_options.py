@@ -170,3 +170,22 @@ def test_a_file_with_other_transitions_after_the_last_step_is_refused(tmp_path):
     learner.save(tmp_path / "learner")
     with pytest.raises(fd.FlexDOMEError, match="does not sum to the visits of the last step"):
         fd.load_learner(tmp_path / "learner")
+
+
+@pytest.mark.parametrize("name", [*PEERS, "flexdome"])
+def test_a_threshold_made_unknown_later_is_estimated_from_its_own_samples_only(name):
+    # Constraint 1 is known for three episodes, without samples, and unknown for two.
+    problem = fd.Problem(2, 2, 1, 0, [np.nan, 0.5], 0.5)
+    learner = fd.make_learner(name, problem, episodes=10)
+
+    def observe(*thresholds):
+        learner.observe(fd.Episode([0, 1], [1], [0.5], np.ones((2, 1)), thresholds))
+
+    for k in range(3):
+        observe(0.1 * k, np.nan)
+    np.testing.assert_allclose(learner.beliefs().thresholds, [0.1, 0.5], rtol=1e-12)
+    learner.set_thresholds([np.nan, np.nan])
+    assert learner.beliefs().thresholds[1] == 0.0
+    observe(0.1, 0.2)
+    observe(0.1, 0.4)
+    np.testing.assert_allclose(learner.beliefs().thresholds, [0.1, 0.3], rtol=1e-12)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp.problem import Problem
-from flexdome.cmdp.validation import LARGEST_SIZE, Float, as_array, as_float, as_int, as_raw, check_range
+from flexdome.cmdp.validation import LARGEST_SIZE, Float, as_array, as_float, as_int, as_raw, check_range, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["Episode"]
@@ -28,7 +28,8 @@ class Episode:
     actions : (H,)
     rewards : (H,), in [0, 1]
     utilities : (m, H), in [0, 1]; (H,) is taken when m = 1
-    thresholds : (m, H) samples, any finite numbers; (m,) is one sample an episode; None where all are known
+    thresholds : (m, H) samples, any finite numbers; (m,) is one sample an episode; None where all are known, and NaN is
+        as good as any number for one that is known while another is not
     """
 
     states: npt.ArrayLike
@@ -105,7 +106,11 @@ class Episode:
             return states, actions, rewards, utilities, np.zeros((0, 0))
         if self.thresholds is None:
             raise ValidationError("thresholds is missing; this problem has thresholds that must be estimated")
-        samples, _ = as_array("thresholds", self.thresholds)
+        samples, _ = as_array("thresholds", self.thresholds, finite=False)
+        missing = np.isnan(samples)
+        if samples.shape[:1] == (m,):  # one that is known needs no sample
+            missing[~np.isnan(problem.thresholds)] = False
+        _finite("thresholds", samples, missing | np.isinf(samples))
         if samples.shape == (m,):
             samples = np.repeat(samples[:, None], H, axis=1)
         if samples.shape != (m, H):
@@ -113,9 +118,17 @@ class Episode:
         return states, actions, rewards, utilities, np.clip(samples, -LARGEST, LARGEST)
 
 
+def _finite(name: str, samples: Float, bad: npt.NDArray[np.bool_]) -> None:
+    if bad.any():
+        where = tuple(np.argwhere(bad)[0])
+        place = f"[{', '.join(str(int(k)) for k in where)}]" if where else ""
+        raise ValidationError(f"{name}{place} is {shown(samples[where])}; it must be finite")
+
+
 def _filled(name: str, given: npt.ArrayLike, n: int, missing: int) -> Float:
     """Samples (m,), or (m, n) with the steps that did not happen filled by the mean of those that did."""
-    samples, _ = as_array(name, given)
+    samples, _ = as_array(name, given, finite=False)
+    _finite(name, samples, np.isinf(samples))
     if samples.ndim == 2 and samples.shape[1] == n:
         return np.append(samples, np.repeat(samples.mean(axis=1, keepdims=True), missing, axis=1), axis=1)
     if samples.ndim != 1:

@@ -63,7 +63,7 @@ class Core(NamedTuple):
     lam: np.ndarray  # (m,)
     plan: np.ndarray  # (W,) estimated values of a greedy learner's policy, as they were when it was planned
     alpha_sum: np.ndarray  # (m,)
-    alpha_count: np.ndarray  # (1,) threshold samples that count
+    alpha_count: np.ndarray  # (m,) threshold samples that count
     last: np.ndarray  # (S, A, S) transitions after the last step, where the slips need them, else of size 0
     after: np.ndarray  # (S,) work: the values after the last step, or of size 0
 
@@ -241,11 +241,12 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
     if thresholds.size > 0:
         if settings.latest:
             core.alpha_sum[:] = 0.0
-            core.alpha_count[0] = 0.0
+            core.alpha_count[:] = 0.0
         for i in range(m):
             for h in range(H):
-                core.alpha_sum[i] += thresholds[i, h]
-        core.alpha_count[0] += H
+                if not np.isnan(thresholds[i, h]):  # there need be none of a threshold that is known
+                    core.alpha_sum[i] += thresholds[i, h]
+                    core.alpha_count[i] += 1.0
 
 
 @kernel

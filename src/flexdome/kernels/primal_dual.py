@@ -186,7 +186,7 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
 def threshold(core, settings, i):
     """The known threshold i, or the mean of its samples that count."""
     alpha = settings.thresholds[i]
-    return core.alpha_sum[i] / max(core.alpha_count[0], 1.0) if np.isnan(alpha) else alpha
+    return core.alpha_sum[i] / max(core.alpha_count[i], 1.0) if np.isnan(alpha) else alpha
 
 
 @kernel(inline=True)

@@ -88,7 +88,7 @@ class OptimisticModel:
             lam=_zeros(m),
             plan=_zeros(W),
             alpha_sum=_zeros(m),
-            alpha_count=_zeros(1),
+            alpha_count=_zeros(m),
             last=_zeros((S, A, S) if slips else (0, 0, 0)),
             after=_zeros(S if slips else 0),
         )

@@ -140,7 +140,7 @@ def restore_model(model: OptimisticModel, settings: Settings, episode: int, stat
     lam = read.number("lam", (m,), 0.0, settings.dual_bound)
     plan = read.number("plan", (model.W,), 0.0, LARGEST_SUM)
     alpha_sum = read.number("alpha_sum", (m,), -LARGEST_SUM, LARGEST_SUM)
-    alpha_count = read.count("alpha_count", (1,), 0, H * each_step[0])
+    alpha_count = read.count("alpha_count", (m,), 0, H * each_step[0])
     last = _read_last(model, read, state_of[step == H - 1], n_visits[row_step == H - 1]) if core.last.size else 0.0
     read.finish()
 

@@ -136,7 +136,7 @@ class PrimalDualLearner(Learner):
         core, settings = self.model.core, self.settings
         estimate(core, settings, 0.0, self._step)  # V_r itself, where the entropy would belong to the reward
         values = self._step[1].copy()
-        sampled = core.alpha_sum / max(core.alpha_count[0], 1.0)
+        sampled = core.alpha_sum / np.maximum(core.alpha_count, 1.0)
         visits = self.visits
         return Beliefs(
             value=float(values[0]),

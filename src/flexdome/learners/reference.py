@@ -27,7 +27,7 @@ class NumpyFlexDOME:
         shape = (self.H, self.S, self.A)
         self.N, self.sum_r, self.sum_d = np.zeros(shape), np.zeros(shape), np.zeros((self.m, *shape))
         self.N_next = np.zeros((*shape, self.S))
-        self.alpha_sum, self.alpha_count = np.zeros(self.m), 0
+        self.alpha_sum, self.alpha_count = np.zeros(self.m), np.zeros(self.m)
         self.log_pi = np.full(shape, -np.log(self.A))
         self.lam = np.zeros(self.m)
         self.t = 1
@@ -58,7 +58,7 @@ class NumpyFlexDOME:
         """Alg. 1, lines 4 to 8."""
         eta, tau, eps = (x[0] for x in self.schedules.table(self.t, 1, self.m))
         Q, V = self.evaluate()
-        sampled = self.alpha_sum / max(self.alpha_count, 1)
+        sampled = self.alpha_sum / np.maximum(self.alpha_count, 1.0)
         alpha = np.where(np.isnan(self.thresholds), sampled, self.thresholds)
         Q_y = Q[0] + np.einsum("i,ihsa->hsa", self.lam, Q[1:-1]) + tau * Q[-1]
         logits = self.log_pi + eta * Q_y  # line 6
@@ -79,6 +79,6 @@ class NumpyFlexDOME:
         self.N_next[h[:-1], s[:-2], a[:-1], s[1:-1]] += 1.0
         if episode.thresholds is not None:
             if self.latest:
-                self.alpha_sum[:], self.alpha_count = 0.0, 0
-            self.alpha_sum += np.asarray(episode.thresholds).sum(axis=1)
-            self.alpha_count += self.H
+                self.alpha_sum[:] = self.alpha_count[:] = 0.0
+            self.alpha_sum += np.nansum(episode.thresholds, axis=1)
+            self.alpha_count += np.isfinite(episode.thresholds).sum(axis=1)
