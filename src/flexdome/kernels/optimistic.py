@@ -29,6 +29,7 @@ __all__ = [
     "record",
     "record_only",
     "set_all_bases",
+    "set_base",
     "unvisited",
     "width",
 ]

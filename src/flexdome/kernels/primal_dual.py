@@ -9,7 +9,7 @@ import numpy as np
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import LANES, mirror_step, row_value, start_value
-from flexdome.kernels.optimistic import record, unvisited
+from flexdome.kernels.optimistic import record, set_base, unvisited
 
 __all__ = ["estimate", "first_plan", "learn", "observe_primal_dual"]
 
@@ -98,17 +98,19 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
         disorder = cell_entropy(core, settings, h, cell)
         start_value(values, cell, W, untried[cell], q, entropy_weight * disorder, psi)
     slipped = settings.slips and h + 1 == core.n_cells.size
+    if slipped:  # as if it were earned at the last step
+        for k in range(h * A * C, h * A * C + n_tried[h]):
+            row = np.int64(tried[k])
+            base[row * W] += expected_after(core, settings, h, row)
     for k in range(h * A * C, h * A * C + n_tried[h]):
         row = np.int64(tried[k])
-        own = base[row * W]
-        if slipped:
-            base[row * W] = own + expected_after(core, settings, h, row)
         y[row - h * A * C] = row_value(
             pool_cell, pool_count, start[row], length[row], inverse[row], values, base, row, W, caps, h, weights,
             pi[row], tried_cell[k],
         )  # fmt: skip
-        if slipped:
-            base[row * W] = own
+    if slipped:
+        for k in range(h * A * C, h * A * C + n_tried[h]):
+            set_base(core, settings, np.int64(tried[k]))
 
 
 @kernel(inline=True)
