@@ -25,14 +25,16 @@ SEEDS = (100, 101)
 BOTH = ("paper", "optimistic")
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "flexdome": {
-        "bonus_scale": (0.0, 1e-4, 1e-3),
-        "margin_scale": (1e-5, 2e-5, 5e-5, 1e-4),
+        "bonus_scale": (0.0, 1e-4),
+        "margin_scale": (1e-6, 2e-6, 5e-6, 2e-5),  # above zero: without its margin it is another algorithm
+        "step_scale": (1.0, 5.0, 10.0, 30.0),
+        "regularisation_scale": (0.05, 0.1, 0.2, 0.5),
         "unvisited": BOTH,
     },
     "optprimaldual": {
         "bonus_scale": (0.0, 1e-5, 1e-4),
-        "policy_step": (0.01, 0.03, 0.1, 0.3),
-        "dual_step": (0.1, 0.3, 1.0, 3.0),
+        "policy_step": (0.03, 0.1, 0.3),
+        "dual_step": (3.0, 10.0, 30.0, 100.0, 1000.0),
         "unvisited": BOTH,
     },
     "uopt-rpgpd": {

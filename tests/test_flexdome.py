@@ -794,3 +794,27 @@ def test_a_learner_and_the_truth_of_twenty_thousand_states_stay_under_a_gigabyte
     most, cells = measured(code)
     assert cells > 5000
     assert most < 1000
+
+
+def test_the_scales_of_the_steps_are_options_kept_in_files(tmp_path):
+    cmdp = fd.make_cmdp("media-v1")
+    learner = fd.FlexDOME(cmdp.problem(), episodes=60, step_scale=7.0, regularisation_scale=0.1)
+    plain = fd.FlexDOME(cmdp.problem(), episodes=60)
+    eta, tau, _ = learner.schedule(8, 1)
+    assert (eta[0], tau[0]) == pytest.approx((7.0 * 8 ** (-5 / 6), 0.1 * 8 ** (-1 / 6)))
+    assert {name: plain._options()[name] for name in ("step_scale", "regularisation_scale")} == {
+        "step_scale": 1.0,
+        "regularisation_scale": 1.0,
+    }
+    fd.simulate(learner, cmdp, episodes=30)
+    learner.save(tmp_path / "learner")
+    again = fd.load_learner(tmp_path / "learner")
+    for one in (learner, again):
+        fd.simulate(one, cmdp)
+    assert (learner.policy == again.policy).all()
+
+
+@pytest.mark.parametrize("name", ["step_scale", "regularisation_scale"])
+def test_a_negative_scale_of_a_step_is_refused(name):
+    with pytest.raises(fd.ValidationError, match=rf"{name} is -1.0; it must be at least 0"):
+        fd.FlexDOME(fd.make_cmdp("media-v1").problem(), **{name: -1.0})

@@ -213,3 +213,25 @@ def test_a_schedule_that_raises_is_named_with_its_episode_and_cause(name: str) -
     with pytest.raises(fd.ValidationError, match=f"{name} at episode 3 raised KeyError: 3.0") as caught:
         schedules.table(1, 5, 1)
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_theorem_1_with_scales_multiplies_its_steps() -> None:
+    problem = fd.make_cmdp("paper-v1").problem()
+    plain, scaled = (
+        fd.theory.theorem1(problem, **scales) for scales in ({}, {"step_scale": 5.0, "regularisation_scale": 0.2})
+    )
+    (eta, tau, eps), (eta_, tau_, eps_) = (schedules.table(1, 100, 1) for schedules in (plain, scaled))
+    np.testing.assert_allclose(eta_, 5.0 * eta, rtol=1e-14)
+    np.testing.assert_allclose(tau_, 0.2 * tau, rtol=1e-14)
+    assert (eps_ == eps).all()
+
+
+@pytest.mark.parametrize(("step", "regularisation"), [(30.0, 0.5), (1.0, 4.0), (1e4, 1e4)])
+def test_large_scales_delay_the_step_so_that_eta_tau_stays_within_one(step: float, regularisation: float) -> None:
+    problem = fd.make_cmdp("paper-v1").problem()
+    schedules = fd.theory.theorem1(problem, step_scale=step, regularisation_scale=regularisation)
+    eta, tau, _ = schedules.table(1, 100, 1)
+    assert eta[0] * tau[0] == pytest.approx(1.0)
+    assert (np.diff(eta * tau) < 0).all()
+    far = schedules.table(10**15, 1, 1)[0][0]
+    assert far == pytest.approx(step * 1e15 ** (-5 / 6), rel=1e-4)

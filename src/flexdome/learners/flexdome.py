@@ -39,10 +39,11 @@ from flexdome.theory.constants import LONGEST, as_confidence
 __all__ = ["FlexDOME"]
 
 Unvisited = Literal["paper", "optimistic"]
-TUNINGS: dict[str, tuple[float, float, Unvisited]] = {  # bonus_scale, margin_scale, unvisited
-    "stated": (1e-3, 1e-5, "paper"),
-    "theory": (1.0, 1.0, "paper"),
-    "practical": (0.0, 2e-5, "optimistic"),
+SCALES = ("bonus_scale", "margin_scale", "step_scale", "regularisation_scale")
+TUNINGS: dict[str, tuple[tuple[float, float, float, float], Unvisited]] = {  # the scales, unvisited
+    "stated": ((1e-3, 1e-5, 1.0, 1.0), "paper"),
+    "theory": ((1.0, 1.0, 1.0, 1.0), "paper"),
+    "practical": ((0.0, 2e-5, 1.0, 1.0), "optimistic"),  # docs/tuning.md
 }
 
 
@@ -60,6 +61,8 @@ class FlexDOME(PrimalDualLearner):
     schedules : eta_t, tau_t and margin; None is Theorem 1
     margin : False switches the safety margin off (an ablation)
     regularisation : False sets tau_t = 0 (an ablation)
+    step_scale, regularisation_scale : of eta_t and tau_t of Theorem 1; 1 is the theory's, the paper's experiments' and
+        the default. Not for ``schedules`` of your own
     tuning : ``"stated"``, the paper's experiments; ``"theory"``, scales of 1; or ``"practical"``, scales and
         ``unvisited`` as one sweep chose them for every learner alike (docs/tuning.md). An option that is given wins
     unvisited : what an action never tried is worth: its bonus (``"paper"``) or the most possible (``"optimistic"``)
@@ -91,6 +94,8 @@ class FlexDOME(PrimalDualLearner):
         schedules: Schedules | None = None,
         margin: bool = True,
         regularisation: bool = True,
+        step_scale: float | None = None,
+        regularisation_scale: float | None = None,
         unvisited: Literal["paper", "optimistic"] | None = None,
         scale_entropy_bonus: bool = True,
         dual_bound: float | None = None,
@@ -98,10 +103,13 @@ class FlexDOME(PrimalDualLearner):
         episodes, delta = as_int("episodes", episodes, 1, LONGEST), as_confidence(delta)
         if not isinstance(tuning, str) or tuning not in TUNINGS:
             raise ValidationError(f"tuning is {shown(tuning)}; it must be one of {', '.join(TUNINGS)}")
-        defaults = TUNINGS[tuning]
-        bonus_scale = as_float("bonus_scale", defaults[0] if bonus_scale is None else bonus_scale, low=0.0)
-        margin_scale = as_float("margin_scale", defaults[1] if margin_scale is None else margin_scale, low=0.0)
-        unvisited = defaults[2] if unvisited is None else unvisited
+        defaults, unvisited_default = TUNINGS[tuning]
+        given = (bonus_scale, margin_scale, step_scale, regularisation_scale)
+        scales = {
+            name: as_float(name, default if value is None else value, low=0.0)
+            for name, default, value in zip(SCALES, defaults, given, strict=True)
+        }
+        unvisited = unvisited_default if unvisited is None else unvisited
         switches = {"margin": margin, "regularisation": regularisation, "scale_entropy_bonus": scale_entropy_bonus}
         for name, switch in switches.items():
             if not isinstance(switch, bool):
@@ -116,9 +124,10 @@ class FlexDOME(PrimalDualLearner):
             )
         H, A = problem.horizon, problem.actions
         L_r, L_p = bonus_logs(problem, episodes, delta)
-        phi_r, phi_p = bonus_scale * math.sqrt(L_r), bonus_scale * H * math.sqrt(L_p)
-        entropy_scale = bonus_scale if scale_entropy_bonus else 1.0
-        chosen = theorem1(problem, delta, margin_scale) if schedules is None else schedules
+        scale = scales.pop("bonus_scale")
+        phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
+        entropy_scale = scale if scale_entropy_bonus else 1.0
+        chosen = theorem1(problem, delta, **scales) if schedules is None else schedules
         if not margin:
             chosen = Schedules(chosen.eta, chosen.tau, 0.0)
         if not regularisation:
@@ -136,8 +145,8 @@ class FlexDOME(PrimalDualLearner):
         self._given = {
             "episodes": episodes,
             "delta": delta,
-            "bonus_scale": bonus_scale,
-            "margin_scale": margin_scale,
+            "bonus_scale": scale,
+            **scales,
             "seed": self.seed,
             **switches,
             "unvisited": unvisited,

@@ -121,17 +121,27 @@ def _called(name: str, function: Function, t: float) -> Any:
         raise ValidationError(f"{name} at episode {int(t)} raised {type(error).__name__}: {error}") from error
 
 
-def theorem1(problem: Problem, delta: float = 0.1, margin_scale: float = 1.0) -> Schedules:
-    """Theorem 1: eta_t = t^(-5/6), tau_t = t^(-1/6) and the margin, times ``margin_scale``.
+def theorem1(
+    problem: Problem,
+    delta: float = 0.1,
+    margin_scale: float = 1.0,
+    step_scale: float = 1.0,
+    regularisation_scale: float = 1.0,
+) -> Schedules:
+    """Theorem 1: eta_t = t^(-5/6), tau_t = t^(-1/6) and the margin, each times its scale.
 
-    eps_t = margin_scale (18/5) sqrt(H^3 C_B) t^(-1/6) log(4 S A H t / delta)^(1/4).
+    eps_t = margin_scale (18/5) sqrt(H^3 C_B) t^(-1/6) log(4 S A H t / delta)^(1/4). Where the scales' product c exceeds
+    1, eta_t is delayed, step_scale (t + c^(6/5) - 1)^(-5/6), so that eta_t tau_t never does.
     """
     delta = as_confidence(delta)
     margin_scale = as_float("margin_scale", margin_scale, low=0.0)
+    step_scale = as_float("step_scale", step_scale, low=0.0, high=LARGEST)
+    regularisation_scale = as_float("regularisation_scale", regularisation_scale, low=0.0, high=LARGEST)
+    delay = max(step_scale * regularisation_scale, 1.0) ** 1.2 - 1.0
     size = 4.0 * problem.states * problem.actions * problem.horizon / delta
     return Schedules(
-        eta=Power(1.0, -5.0 / 6.0),
-        tau=Power(1.0, -1.0 / 6.0),
+        eta=Power(step_scale, -5.0 / 6.0, shift=delay),
+        tau=Power(regularisation_scale, -1.0 / 6.0),
         margin=Margin(margin_scale * margin_coefficient(problem), size),
     )
 
