@@ -39,7 +39,7 @@ _ROWS = (
         regret="sqrt(T), weak",
         violation="sqrt(T), weak",
         needs=("Slater gap", "known thresholds"),
-        reconstructed=("bonus of the reward", "rho"),
+        reconstructed=("bonus of the reward", "rho", "policy of the dual step"),
     ),
     Entry(
         id="uopt-rpgpd",
