@@ -33,7 +33,7 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "optprimaldual": {
         "bonus_scale": (0.0, 1e-5, 1e-4),
-        "policy_step": (0.03, 0.1, 0.3),
+        "policy_step": (0.01, 0.03, 0.1, 0.3),
         "dual_step": (3.0, 10.0, 30.0, 100.0, 1000.0),
         "unvisited": ("optimistic",),
     },

@@ -36,7 +36,7 @@ from flexdome.theory import Schedules
 
 __all__ = ["OptPrimalDual"]
 
-PRACTICAL = {"bonus_scale": 1e-5, "policy_step": 0.03, "dual_step": 3.0}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 1e-5, "policy_step": 0.03, "dual_step": 100.0}  # docs/tuning.md
 
 
 class OptPrimalDual(PrimalDualLearner):
