@@ -22,7 +22,7 @@ _ROWS = (
     Entry(
         id="flexdome",
         target="flexdome.learners.flexdome:FlexDOME",
-        version=1,
+        version=2,
         summary="decaying safety margin and time-varying regularisation",
         citation="Zuo, Wang and He 2026, arXiv 2602.10917",
         regret="T^(5/6), strong",
@@ -33,7 +33,7 @@ _ROWS = (
     Entry(
         id="optprimaldual",
         target="flexdome.learners.optprimaldual:OptPrimalDual",
-        version=1,
+        version=2,
         summary="unregularised primal-dual, the paper's Vanilla PD",
         citation="Efroni, Mannor and Pirotta 2020, arXiv 2003.02189",
         regret="sqrt(T), weak",
