@@ -42,6 +42,8 @@ def played(learner, cmdp, count, first=1):
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_a_peer_with_other_options_agrees_with_its_slow_twin(name, options):
     cmdp = fd.make_cmdp("paper-stochastic-v1", seed=1)
+    if name == "optprimaldual":
+        options = {**options, "dual_step": 3.0}  # the practical one, 100, grows rounding by as much in every episode
     learner = fd.make_learner(name, cmdp.problem(), episodes=150, tuning="practical", **options)
     twin = NaivePeer(learner)
     for episode in played(learner, cmdp, 150):
