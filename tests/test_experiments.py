@@ -157,6 +157,42 @@ def test_a_model_file_is_known_by_its_content(tmp_path):
     assert experiment.environments[0].name == "a"
 
 
+def _on_file(path):
+    return spec(environments=[{"file": path}], learners=[{"id": "flexdome"}], seeds=[0], episodes=20)
+
+
+def test_a_model_file_that_is_written_anew_is_read_anew(tmp_path):
+    path, store = tmp_path / "model.npz", Store(tmp_path / "out")
+    for seed in (0, 1):
+        cmdp = fd.make_cmdp("paper-v1", seed=seed)
+        fd.save_cmdp(cmdp, path)
+        run_experiments([_on_file(path)], store)
+        run = next(_on_file(path).runs())
+        expected = fd.simulate(fd.FlexDOME(cmdp.problem(), episodes=20, seed=0), cmdp, seed=0)
+        np.testing.assert_array_equal(store.read(run)["reward_gap"].to_numpy(), expected.reward_gap)
+
+
+def test_a_model_file_that_changes_under_a_run_fails_it(tmp_path):
+    path = tmp_path / "model.npz"
+    fd.save_cmdp(fd.make_cmdp("paper-v1", seed=0), path)
+    experiment = _on_file(path)
+    assert experiment.id
+    fd.save_cmdp(fd.make_cmdp("paper-v1", seed=1), path)
+    outcome = run_experiments([experiment], Store(tmp_path / "out"))
+    assert outcome.computed == 0
+    assert "its model file has changed" in next(iter(outcome.failed.values()))
+
+
+def test_a_model_file_is_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fd.save_cmdp(fd.make_cmdp("media-v1"), "model.npz")
+    run_experiments([_on_file("model.npz")], Store(tmp_path / "out"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    store = Store(tmp_path / "out")
+    assert all(store.has(run) for run in store.experiments()[0].runs())
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

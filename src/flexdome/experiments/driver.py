@@ -131,8 +131,8 @@ def _compile(runs: Iterable[RunSpec]) -> None:
     for run in runs:
         if run.learner.id not in seen:
             seen.add(run.learner.id)
-            short = run.model_dump(mode="json", exclude_none=True)
-            Serial().submit(advance, {**short, "episodes": min(run.episodes, 2)}, None, 0.0)
+            short = run.model_copy(update={"episodes": min(run.episodes, 2)})
+            Serial().submit(advance, short.model_dump(mode="json", exclude_none=True), short.id, None, 0.0)
 
 
 def _work_off(
@@ -145,7 +145,7 @@ def _work_off(
             work = waiting.popleft()
             plain = work.run.model_dump(mode="json", exclude_none=True)
             watch(Event("started", work.run, work.episode))
-            running[engine.submit(advance, plain, work.learner, chunk_seconds)] = work
+            running[engine.submit(advance, plain, work.run.id, work.learner, chunk_seconds)] = work
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
             work = running.pop(future)

@@ -95,6 +95,12 @@ class EnvironmentSpec(Spec):
         except OSError as error:
             raise FileFormatError(f"{self.file} cannot be read: {error.strerror or error}") from None
 
+    @field_validator("file")
+    @classmethod
+    def _anywhere(cls, file: Path | None) -> Path | None:
+        """The same file for workers and later commands, wherever they are started."""
+        return None if file is None else file.absolute()
+
     @model_validator(mode="after")
     def _known(self) -> EnvironmentSpec:
         if (self.id is None) == (self.file is None):

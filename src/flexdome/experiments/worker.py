@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from flexdome.cmdp import CMDP
 from flexdome.errors import FlexDOMEError
-from flexdome.experiments.specs import RunSpec
+from flexdome.experiments.specs import EnvironmentSpec, RunSpec
 from flexdome.learners import Learner, load_learner
 from flexdome.simulation import History, simulate
 
@@ -51,14 +51,21 @@ class Progress:
         return int(self.columns["episode"][-1])
 
 
-def advance(run: Mapping[str, Any], learner: bytes | None, seconds: float) -> Progress:
+def advance(run: Mapping[str, Any], id: str, learner: bytes | None, seconds: float) -> Progress:
     """Take a run further, for about ``seconds``: from the start, or from a learner's file.
 
-    ``run`` is a :class:`RunSpec` as plain data, so that any process can take it.
+    ``run`` is a :class:`RunSpec` as plain data, so that any process can take it. ``id`` is what the one who asks takes
+    it for: a model file that has changed since, or a worker with another version of the learner, would give the result
+    of another run.
     """
     began = time.perf_counter()
     spec = RunSpec(**run)
-    cmdp = _instance(json.dumps(run["environment"], sort_keys=True), spec.instance)
+    if spec.id != id:
+        raise FlexDOMEError(
+            f"run {id} is {spec.id} where it should be computed: its model file has changed, or another version of "
+            f"{spec.learner.id} is installed there"
+        )
+    cmdp = _instance(json.dumps(run["environment"], sort_keys=True), spec.environment.digest, spec.instance)
     current = spec.make_learner(cmdp) if learner is None else _from_bytes(learner)
     history: History | None = None
     step = FIRST
@@ -80,9 +87,8 @@ def advance(run: Mapping[str, Any], learner: bytes | None, seconds: float) -> Pr
 
 
 @lru_cache(maxsize=16)
-def _instance(environment: str, seed: int) -> CMDP:
-    from flexdome.experiments.specs import EnvironmentSpec
-
+def _instance(environment: str, digest: str | None, seed: int) -> CMDP:
+    """The instance; ``digest`` tells a model file from what it was before."""
     return EnvironmentSpec(**json.loads(environment)).make(seed)
 
 
