@@ -235,6 +235,9 @@ def test_a_wrong_file_names_itself(tmp_path):
     path.write_text("episodes = 3\nseds = [1]")
     with pytest.raises(fd.ValidationError, match=r"broken\.toml: unknown key 'seds'; did you mean seeds"):
         load_experiment(path)
+    path.write_text('episodes = 3\nseeds = [1]\nenvironments = 3\nlearners = [{id = "flexdome"}]')
+    with pytest.raises(fd.ValidationError, match=r"broken\.toml: environments is 3; input should be a valid tuple"):
+        load_experiment(path)
 
 
 def test_a_wrong_value_of_an_option_is_found_before_anything_runs(tmp_path):
@@ -540,6 +543,35 @@ def _alive(pid):
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("wound", ["table", "marker"])
+def test_a_damaged_run_is_not_read(tmp_path, wound):
+    store, experiment = Store(tmp_path), spec(environments=[{"id": "media-v1"}], seeds=[0], episodes=2000)
+    run_experiments([experiment], store)
+    run = next(experiment.runs())
+    path = store.folder(run) / ("history.parquet" if wound == "table" else "run.json")
+    data = bytearray(path.read_bytes())
+    if wound == "table":
+        data[2000] ^= 64  # among the numbers: polars reads this file
+    path.write_bytes(data if wound == "table" else b"{}")
+    with pytest.raises(fd.FileFormatError, match=r"is damaged.*flexdome resume .* computes the run again"):
+        store.read(run)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", r"odd.json cannot be read"),
+        ("{}", r"odd.json holds no experiment"),
+        ('{"experiment": {"name": 3}}', r"odd.json: name is 3"),
+    ],
+)
+def test_a_damaged_experiment_is_one_sentence_with_its_file(tmp_path, text, message):
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "odd.json").write_text(text)
+    with pytest.raises(fd.FileFormatError, match=message):
+        Store(tmp_path).experiments()
 
 
 def test_a_second_writer_is_refused(tmp_path):

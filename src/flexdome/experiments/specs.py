@@ -286,7 +286,8 @@ def load_experiment(path: str | Path) -> ExperimentSpec:
         raise FileFormatError(f"{target} cannot be read: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{target} is not TOML: {error}") from None
-    for row in content.get("environments", ()):
+    rows = content.get("environments")
+    for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and isinstance(row.get("file"), str):
             row["file"] = target.parent / row["file"]
     try:

@@ -71,28 +71,45 @@ class Store:
 
     def marker(self, run: RunSpec) -> dict[str, Any]:
         """Options, versions, machine and wall time of a complete run."""
-        return _read_json(self.folder(run) / MARKER)
+        path = self.folder(run) / MARKER
+        content = _read_json(path)
+        try:
+            _files(content)
+        except FileFormatError as error:
+            raise FileFormatError(f"{path} is damaged: {error}") from None
+        return content
 
     def damage(self, run: RunSpec) -> str | None:
         """What is wrong with the files of a complete run, or None."""
         folder = self.folder(run)
         try:
-            files = _files(_read_json(folder / MARKER))
+            files = _files(self.marker(run))
         except FileFormatError as error:
             return str(error)
         return next((text for name, digest in files.items() if (text := _differs(folder / name, digest))), None)
 
     def read(self, run: RunSpec, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """The history of a complete run: ``episode``, ``reward_gap``, ``violation_<i>``, ``multiplier_<i>``, ..."""
+        """The history of a complete run: ``episode``, ``reward_gap``, ``violation_<i>``, ``multiplier_<i>``, ...
+
+        The file is compared with its checksum first.
+        """
         if not self.has(run):
             raise FlexDOMEError(f"run {run.id} ({run.learner.name} on {run.environment.name}) is not in {self.path}")
         path = self.folder(run) / HISTORY
+        anew = f"`flexdome resume {self.path}` computes the run again"
         try:
-            return pl.read_parquet(path, columns=None if columns is None else list(columns), memory_map=False)
+            data = path.read_bytes()
+            digest = _files(self.marker(run)).get(HISTORY)
+        except OSError as error:
+            raise FileFormatError(f"{path} cannot be read: {error.strerror or error}; {anew}") from None
+        except FileFormatError as error:
+            raise FileFormatError(f"{error}; {anew}") from None
+        if hashlib.sha256(data).hexdigest() != digest:  # polars would read many a damaged file without a word
+            raise FileFormatError(f"{path} is damaged: its checksum is not the recorded one; {anew}")
+        try:
+            return pl.read_parquet(io.BytesIO(data), columns=None if columns is None else list(columns))
         except pl.exceptions.ColumnNotFoundError as error:
             raise ValidationError(f"{path} has no column {error}") from None
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise FileFormatError(f"{path} is damaged: {error}; the same command again computes it anew") from None
 
     def arrays(self, run: RunSpec, names: Sequence[str] | None = None) -> dict[str, npt.NDArray[np.float64]]:
         """The history as arrays."""
@@ -101,10 +118,7 @@ class Store:
 
     def experiments(self) -> list[ExperimentSpec]:
         """What was asked for, by name."""
-        return [
-            ExperimentSpec(**_read_json(path)["experiment"])
-            for path in sorted((self.path / "experiments").glob("*.json"))
-        ]
+        return [_experiment(path) for path in sorted((self.path / "experiments").glob("*.json"))]
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -210,13 +224,23 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+def _experiment(path: Path) -> ExperimentSpec:
+    content = _read_json(path).get("experiment")
+    if not isinstance(content, dict):
+        raise FileFormatError(f"{path} holds no experiment; remove it, and run the experiment again")
+    try:
+        return ExperimentSpec(**content)
+    except ValidationError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+
+
 def _files(content: Mapping[str, Any]) -> dict[str, str]:
     files = content.get("files")
     plain = isinstance(files, dict) and all(
         isinstance(digest, str) and "/" not in name for name, digest in files.items()
     )
     if not plain or not files:
-        raise FileFormatError("the marker lists no files")
+        raise FileFormatError("it lists no files")
     return dict(files)
 
 
