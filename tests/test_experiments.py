@@ -403,6 +403,39 @@ def test_a_run_that_kills_every_worker_is_given_up(tmp_path, monkeypatch):
     assert driver.ATTEMPTS == 3
 
 
+def _dies_later():
+    time.sleep(0.2)
+    _dies()
+
+
+def test_a_run_that_kills_its_workers_takes_no_other_with_it(tmp_path, monkeypatch):
+    engine = Processes(3)
+    submit = engine.submit
+
+    def deadly(function, run, *arguments):
+        if run["seed"] == 0:
+            return submit(_dies_later)
+        return submit(function, run, *arguments)
+
+    monkeypatch.setattr(engine, "submit", deadly)
+    experiment = spec(
+        environments=[{"id": "paper-v1"}], learners=[{"id": "flexdome"}], seeds=[0, 1, 2, 3], episodes=60_000
+    )
+    outcome = run_experiments([experiment], Store(tmp_path), engine)
+    assert list(outcome.failed) == [next(experiment.runs()).id]
+    assert outcome.computed == 3
+
+
+def test_a_cluster_that_goes_away_is_one_sentence(tmp_path, cluster):
+    def watch(event):
+        if event.kind == "advanced":
+            cluster.close(timeout=5)
+
+    engine = make_engine(cluster=cluster.scheduler_address)
+    with pytest.raises(fd.FlexDOMEError, match="the cluster is gone"):
+        run_experiments([spec(episodes=5_000)], Store(tmp_path), engine, watch, chunk_seconds=0.0)
+
+
 def test_one_failing_learner_does_not_stop_the_others(tmp_path, monkeypatch):
     def broken(self, episode):
         raise RuntimeError("a bug of its own")

@@ -25,7 +25,7 @@ from flexdome.experiments.worker import Progress, advance
 __all__ = ["Event", "Outcome", "run_experiments"]
 
 CHUNK_SECONDS = 4.0  # between checkpoints of one run
-ATTEMPTS = 3  # deaths of a worker under one call before the run is given up
+ATTEMPTS = 3  # deaths of a worker under one call, alone in hand, before the run is given up
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class _Work:
     episode: int
     seconds: float = 0.0
     attempts: int = 0
+    suspect: bool = False  # in hand when a worker died: made again alone, to see whose fault it is
 
 
 def run_experiments(
@@ -142,18 +143,22 @@ def _work_off(
     failed: dict[str, str] = {}
     while waiting or running:
         while waiting and len(running) < engine.slots:
+            if running and (waiting[0].suspect or any(work.suspect for work in running.values())):
+                break
             work = waiting.popleft()
             plain = work.run.model_dump(mode="json", exclude_none=True)
             watch(Event("started", work.run, work.episode))
             running[engine.submit(advance, plain, work.run.id, work.learner, chunk_seconds)] = work
         done, _ = wait(running, return_when=FIRST_COMPLETED)
+        alone = len(running) == 1
         for future in done:
             work = running.pop(future)
-            error = future.exception()
+            error = _error(future)
             if error is None:
                 _store(work, future.result(), store, watch, waiting)
-            elif isinstance(error, engine.lost) and work.attempts + 1 < ATTEMPTS:
-                work.attempts += 1
+            elif isinstance(error, engine.lost) and (not alone or work.attempts + 1 < ATTEMPTS):
+                work.attempts += alone
+                work.suspect = True
                 watch(Event("retried", work.run, work.episode, "its worker died; a new one takes it up"))
                 waiting.appendleft(work)
             elif isinstance(error, Exception):
@@ -163,18 +168,26 @@ def _work_off(
                 watch(Event("failed", work.run, work.episode, failed[work.run.id]))
             else:
                 raise error
-        if any(isinstance(future.exception(), engine.lost) for future in done):
+        if any(isinstance(_error(future), engine.lost) for future in done):
             engine.recover()
             for future, work in list(running.items()):  # in hand when the workers were lost
-                if not future.done() or isinstance(future.exception(), engine.lost):
+                if not future.done() or isinstance(_error(future), engine.lost):
                     del running[future]
+                    work.suspect = True
                     waiting.appendleft(work)
     return failed
 
 
+def _error(future: Future[Progress]) -> BaseException | None:
+    """What a call that is done raised; calls that are cancelled are those of a cluster that is gone."""
+    if future.cancelled():
+        raise FlexDOMEError("the cluster is gone; what it had finished is stored, and the same command goes on from it")
+    return future.exception()
+
+
 def _store(work: _Work, step: Progress, store: Store, watch: Callable[[Event], None], waiting: deque[_Work]) -> None:
     work.seconds += step.seconds
-    work.episode, work.attempts = step.last, 0
+    work.episode, work.attempts, work.suspect = step.last, 0, False
     if step.learner is None:
         store.finish(work.run, step.columns, _facts(work.seconds))
         watch(Event("finished", work.run, work.episode))
