@@ -143,6 +143,12 @@ def test_run_computes_once_and_shows_the_table(small, capsys):
     assert "0 runs computed, 8 there already" in capsys.readouterr().out
 
 
+def test_labels_are_shown_as_they_were_written(small, capsys):
+    (small / "small.toml").write_text(SMALL.replace("ours", "[/b] [red]x[/red] :smile:"))
+    assert main(["run", "small.toml", "--workers", "0", "--episodes", "9", "--seeds", "0"]) == 0
+    assert "[/b] [red]x[/red] :smile:" in capsys.readouterr().out
+
+
 def test_run_takes_other_seeds_and_episodes(small, capsys):
     assert main(["run", "small.toml", "--workers", "0", "--episodes", "9", "--seeds", "3", "--instance", "1"]) == 0
     out = capsys.readouterr().out

@@ -25,9 +25,10 @@ def plain_table(title: str, *columns: str) -> Table:
 
 def show(table: Table) -> None:
     """Print a table whole: a pipe or a file gets the width it needs, a terminal wraps."""
-    console = Console()
+    console = Console(markup=False, emoji=False)  # a label is shown as it was written
     if not console.is_terminal:
-        console = Console(width=max(console.measure(table, options=console.options.update(width=1000)).maximum, 20))
+        width = max(console.measure(table, options=console.options.update(width=1000)).maximum, 20)
+        console = Console(width=width, markup=False, emoji=False)
     console.print(table)
 
 
