@@ -480,6 +480,13 @@ def test_there_is_no_trade_off_without_less_violation():
     assert "no trade-off to speak of" in verdict.text
 
 
+def test_a_trade_off_is_not_settled_where_the_violations_are_not():
+    violations = {"FlexDOME": lambda t, seed: np.full(T, 1.0 * seed), "UOpt-RPGPD": 1.0}
+    (verdict,) = told({"FlexDOME": 0.15, "UOpt-RPGPD": 0.1}, violations)[4]
+    assert verdict.holds is None
+    assert verdict.text.endswith("not settled by these seeds.")
+
+
 def test_oscillations_without_regularisation_are_seen():
     saw = told({}, {"free": lambda t, seed: (1.0 + seed) * (-1.0) ** t})[5][0]
     assert saw.holds

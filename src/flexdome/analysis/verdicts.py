@@ -193,7 +193,9 @@ class _Case:
         safer = _sign(self._pair("strong_violation", learner, other), below=True)
         more = _sign(pair, below=False)
         holds: bool | None = False
-        if not safer:
+        if safer is None:
+            holds, end = None, UNSETTLED
+        elif not safer:
             end = "there is no trade-off to speak of, since its strong violation is not the lower one"
         elif more is None:
             holds, end = None, UNSETTLED
