@@ -371,6 +371,18 @@ def test_a_wrong_number_of_workers_is_refused(workers, message):
     assert isinstance(make_engine(0), Serial)
 
 
+def _signals():
+    return signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_workers_leave_ctrl_c_to_their_parent_from_their_first_moment():
+    with Processes(1) as engine:
+        handler, blocked = engine.submit(_signals).result(timeout=60)
+    assert handler == signal.SIG_IGN
+    assert signal.SIGINT in blocked  # inherited: also before the handler is set
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_a_dead_worker_is_replaced_and_its_run_taken_up(tmp_path, reference):
     store, engine, events = Store(tmp_path), Processes(2), []
 

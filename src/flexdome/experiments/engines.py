@@ -97,7 +97,13 @@ class Processes:
         """Hand the call to a free worker."""
         if self._pool is None:
             self._pool = self._started()
-        return self._pool.submit(function, *arguments)
+        # A worker starts here, and takes a second until it ignores Ctrl-C, which reaches the whole group. It inherits
+        # the mask; a Ctrl-C that comes meanwhile waits for us.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return self._pool.submit(function, *arguments)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def recover(self) -> None:
         """Start new workers: the death of one ends the pool."""
