@@ -143,6 +143,15 @@ def test_run_computes_once_and_shows_the_table(small, capsys):
     assert "0 runs computed, 8 there already" in capsys.readouterr().out
 
 
+def test_a_full_disk_has_the_exit_code_of_output_that_cannot_be_written(small, capsys, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("flexdome.cmdp.archive.os.fsync", full)
+    assert main(["run", "small.toml", "--workers", "0"]) == 1
+    assert "cannot be written: No space left on device" in capsys.readouterr().err
+
+
 def test_labels_are_shown_as_they_were_written(small, capsys):
     (small / "small.toml").write_text(SMALL.replace("ours", "[/b] [red]x[/red] :smile:"))
     assert main(["run", "small.toml", "--workers", "0", "--episodes", "9", "--seeds", "0"]) == 0

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flexdome.errors import FileFormatError as FileFormatError
     from flexdome.errors import FlexDOMEError as FlexDOMEError
     from flexdome.errors import InfeasibleError as InfeasibleError
+    from flexdome.errors import OutputError as OutputError
     from flexdome.errors import ValidationError as ValidationError
     from flexdome.families import ENVIRONMENTS as ENVIRONMENTS
     from flexdome.families import make_cmdp as make_cmdp
@@ -45,7 +46,14 @@ __version__ = "0.1.0"
 
 _ROOMS = {
     "cmdp": ("CMDP", "Episode", "Problem", "Threshold", "load_cmdp", "save_cmdp"),
-    "errors": ("ConvergenceError", "FileFormatError", "FlexDOMEError", "InfeasibleError", "ValidationError"),
+    "errors": (
+        "ConvergenceError",
+        "FileFormatError",
+        "FlexDOMEError",
+        "InfeasibleError",
+        "OutputError",
+        "ValidationError",
+    ),
     "families": ("ENVIRONMENTS", "make_cmdp"),
     "learners": ("LEARNERS", "load_learner", "make_learner"),
     "learners.flexdome": ("FlexDOME",),

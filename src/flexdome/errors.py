@@ -13,6 +13,7 @@ __all__ = [
     "FileFormatError",
     "FlexDOMEError",
     "InfeasibleError",
+    "OutputError",
     "ValidationError",
     "unknown_name",
 ]
@@ -36,6 +37,10 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ValidationError:
 
 class FileFormatError(FlexDOMEError):
     """A file is damaged, truncated, of another kind, or not to be trusted."""
+
+
+class OutputError(FlexDOMEError):
+    """A file cannot be written: a full disk, a directory that is missing or not ours."""
 
 
 class ConvergenceError(FlexDOMEError):

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from flexdome.cli.commands import COMMANDS
     from flexdome.cli.experiments import RunsFailed
-    from flexdome.errors import ConvergenceError, FlexDOMEError, InfeasibleError
+    from flexdome.errors import ConvergenceError, FlexDOMEError, InfeasibleError, OutputError
 
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
@@ -46,6 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         print(f"flexdome: {error}", file=sys.stderr)
-        codes = {InfeasibleError: 3, ConvergenceError: 4, RunsFailed: 5}
+        codes = {OutputError: 1, InfeasibleError: 3, ConvergenceError: 4, RunsFailed: 5}
         return next((code for kind, code in codes.items() if isinstance(error, kind)), 2)
     return 0

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp.validation import shown
-from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError
+from flexdome.errors import FileFormatError, OutputError, ValidationError
 
 __all__ = ["read_archive", "write_archive", "write_whole"]
 
@@ -66,7 +66,7 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except OSError as error:
-        raise FlexDOMEError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise OutputError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):  # after the replacement it is gone already
             os.unlink(temporary)
