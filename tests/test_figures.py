@@ -402,3 +402,9 @@ def test_the_table_in_markdown_is_a_table():
 
 def test_a_table_with_nothing_measured_is_drawn(tmp_path):
     fg.save(fg.table_figure(an.table1()), tmp_path / "table", formats=("png",))
+
+
+def test_the_table_says_in_which_tuning_a_learner_was_measured():
+    tuned = TABLE.with_columns(pl.when(pl.col("id") == "flexdome").then(pl.lit("practical")).alias("tuning"))
+    assert ", practical tuning | " in next(line for line in fg.table_markdown(tuned).splitlines() if "FlexDOME" in line)
+    assert "tuning" not in fg.table_markdown(TABLE)

@@ -55,6 +55,7 @@ SCHEMA = {
     "stochastic_threshold": pl.Boolean,
     "status": pl.String,
     "setting": pl.String,
+    "tuning": pl.String,
     "environment": pl.String,
     "episodes": pl.Int64,
     "n": pl.Int64,
@@ -85,8 +86,8 @@ def table1(
     Returns
     -------
     part ("paper" or "more"), algorithm, id, citation, claimed_regret, claimed_violation, last_iterate,
-    unknown_safe_policy, stochastic_threshold, status ("measured" or "not run"), setting, environment, episodes, n, and
-    for regret and violation ``_exponent``, ``_low``, ``_high``
+    unknown_safe_policy, stochastic_threshold, status ("measured" or "not run"), setting, tuning (null where it is
+    the learner's default), environment, episodes, n, and for regret and violation ``_exponent``, ``_low``, ``_high``
     """
     if isinstance(results, Results):
         results = (results,)
@@ -141,11 +142,13 @@ def _entry(entry: Entry, part: str) -> dict[str, Any]:
 
 def _measured(result: Results) -> list[dict[str, Any]]:
     rows = []
+    options = {learner.name: learner.options for learner in result.experiment.learners}
     for (environment, learner), group in result.exponents.group_by(["environment", "learner"], maintain_order=True):
         row: dict[str, Any] = {
             "id": result.learner_id(str(learner)),
             "status": "measured",
             "setting": learner,
+            "tuning": options[str(learner)].get("tuning"),
             "environment": environment,
             "episodes": result.experiment.episodes,
             "n": group["n"][0],

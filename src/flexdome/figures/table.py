@@ -139,7 +139,8 @@ def _cells(table: pl.DataFrame, rate: Callable[[str], str], marks: tuple[str, st
             found.append((*claims, "not run", "", ""))
             continue
         same = row["setting"].lower() in (row["algorithm"].lower(), row["id"])
-        where = row["environment"] if same else f"{row['environment']}, {row['setting']}"
+        tuning = f"{row['tuning']} tuning" if row["tuning"] else None
+        where = ", ".join(text for text in (row["environment"], None if same else row["setting"], tuning) if text)
         found.append((*claims, where, _exponent(row, "regret"), _exponent(row, "violation")))
     return found
 
