@@ -256,3 +256,18 @@ def test_reproduce_makes_only_what_is_asked_for(small, capsys, monkeypatch):
     monkeypatch.setattr(reproduce, "QUICK", {"episodes": 20, "seeds": (0,)})
     assert main(["reproduce", "--quick", "--one-instance", "--workers", "0", "--table", "1", "--out", "here"]) == 0
     assert {path.stem for path in (small / "here" / "figures").iterdir()} == {"table-1"}
+
+
+def test_a_part_of_reproduce_keeps_the_statements_about_the_others(small, capsys, monkeypatch):
+    from flexdome.cli import reproduce
+
+    monkeypatch.setattr(reproduce, "QUICK", {"episodes": 20, "seeds": (0,)})
+    words = ["reproduce", "--quick", "--workers", "0", "--out", "here"]
+    statements = small / "here" / "statements.md"
+    assert main([*words, "--figure", "2", "--table", "1"]) == 0
+    both = statements.read_text()
+    assert main([*words, "--figure", "2"]) == 0
+    assert statements.read_text() == both
+    assert main([*words, "--figure", "2", "--one-instance"]) == 0
+    assert "instance 0 alone" in statements.read_text()
+    assert "OPTAUG-CMDP" not in statements.read_text()

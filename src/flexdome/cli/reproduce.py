@@ -92,13 +92,14 @@ def reproduce(
     store = Store(out)
     compute([spec for name, spec in specs.items() if all or name != PROGRAMS], store, workers, cluster)
     title = "Quick look (not the paper): what" if quick else "What"
-    lines = [f"# {title} holds of the paper's statements, and what does not", ""]
-    for product in products:
-        found, said = _make(product, specs, store, out / "figures")
-        lines += found
-        print(*said, "", sep="\n")
+    title = f"# {title} holds of the paper's statements, and what does not{' (instance 0 alone)' * one_instance}"
     target = out / "statements.md"
-    write_whole(target, "\n".join(lines).encode())
+    sections = _sections(target, title)
+    for product in products:
+        sections[product], said = _make(product, specs, store, out / "figures")
+        print(*said, "", sep="\n")
+    lines = [line for product in PRODUCTS for line in sections.get(product, ())]
+    write_whole(target, "\n".join([title, "", *lines]).encode())
     print(f"figures with their data: {out / 'figures'}; every statement: {target} ({clock(time.monotonic() - began)})")
 
 
@@ -108,6 +109,21 @@ def _products(figure: Sequence[int], table: Sequence[int]) -> list[str]:
         return list(PRODUCTS)
     wanted = [f"figure-{k}" for k in figure] + [f"table-{k}" for k in table]
     return [name for name in PRODUCTS if any(name == one or name.startswith(f"{one}-") for one in wanted)]
+
+
+def _sections(path: Path, title: str) -> dict[str, list[str]]:
+    """What an earlier command said about the products, by product; nothing if it was about another setting."""
+    if not path.is_file():
+        return {}
+    first, *lines = path.read_text(encoding="utf-8").split("\n")
+    sections: dict[str, list[str]] = {}
+    product = ""
+    for line in lines if first == title else ():
+        if line.startswith("## "):
+            product = line.removeprefix("## ").partition(":")[0]
+        if product:
+            sections.setdefault(product, []).append(line)
+    return sections
 
 
 Lines = tuple[list[str], list[str]]  # for the file, and for the terminal
