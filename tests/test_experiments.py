@@ -398,6 +398,18 @@ def test_a_dead_worker_is_replaced_and_its_run_taken_up(tmp_path, reference):
     assert tables(store, spec()) == reference
 
 
+def test_a_worker_that_dies_between_two_calls_costs_the_next_call_only():
+    with Processes(1) as engine:
+        assert engine.submit(abs, -1).result(timeout=60) == 1
+        os.kill(engine.pids[0], signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while not engine._pool._broken and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert isinstance(engine.submit(abs, -2).exception(timeout=60), engine.lost)
+        engine.recover()
+        assert engine.submit(abs, -3).result(timeout=60) == 3
+
+
 def _dies():
     os.kill(os.getpid(), signal.SIGKILL)
 

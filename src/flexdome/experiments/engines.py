@@ -102,6 +102,10 @@ class Processes:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return self._pool.submit(function, *arguments)
+        except BrokenExecutor as error:  # a worker died since the last call: this one is lost like those in hand
+            future: Future[Any] = Future()
+            future.set_exception(error)
+            return future
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
