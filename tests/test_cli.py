@@ -130,7 +130,7 @@ def test_every_command_explains_itself_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])
     assert stop.value.code == 0
-    assert f"flexdome {command}" in capsys.readouterr().out.split("options")[0]
+    assert f"\n  flexdome {command}" in capsys.readouterr().out
 
 
 def test_run_computes_once_and_shows_the_table(small, capsys):
@@ -204,6 +204,23 @@ def test_status_and_resume_know_what_was_asked_for(small, capsys):
     assert main(["resume", "results", "--workers", "0"]) == 0
     assert "1 run computed, 7 there already" in capsys.readouterr().out
     assert store.has(run)
+
+
+def test_status_tells_a_script_that_files_are_damaged(small, capsys):
+    main(["run", "small.toml", "--workers", "0"])
+    path = next(small.glob("results/runs/*/history.parquet"))
+    path.write_bytes(path.read_bytes()[:-1])
+    capsys.readouterr()
+    assert main(["status", "results", "--verify"]) == 2
+    assert "1 run damaged" in capsys.readouterr().err
+    assert main(["status", "results"]) == 0
+
+
+def test_sweep_takes_a_model_file(small, capsys):
+    fd.save_cmdp(fd.make_cmdp("media-v1"), small / "mine.npz")
+    words = ["sweep", "flexdome", "mine.npz", "--option", "margin_scale=0,1e-4", "--episodes", "9", "--seeds", "0"]
+    assert main([*words, "--workers", "0"]) == 0
+    assert "2 runs computed" in capsys.readouterr().out
 
 
 def test_a_failing_run_is_an_error_after_the_others_are_done(small, capsys, monkeypatch):

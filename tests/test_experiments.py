@@ -200,7 +200,9 @@ def test_a_model_file_is_found_from_anywhere(tmp_path, monkeypatch):
         ({"episodes": 0}, "episodes is 0; "),
         ({"episodes": "many"}, "episodes is 'many'; "),
         ({"seeds": []}, "seeds is "),
-        ({"seeds": [1, 1]}, "1 appears 2 times"),
+        ({"seeds": [1, 1]}, "seeds: 1 appears 2 times; each may appear once"),
+        ({"learners": [{"id": "flexdome", "options": {"margin_scale": float("nan")}}]}, "margin_scale is nan"),
+        ({"learners": [{"id": "flexdome", "problem": {"safe_slack": 0.5}}]}, "flexdome takes no safe policy"),
         ({"seeds": [-1]}, "seeds[0] is -1; "),
         ({"name": "a/b"}, "name is 'a/b'; "),
         (
@@ -215,7 +217,7 @@ def test_a_model_file_is_found_from_anywhere(tmp_path, monkeypatch):
         ({"learners": [{"id": "flexdome", "options": {"seed": 1}}]}, "option 'seed' of flexdome is the experiment's"),
         ({"learners": [{"id": "flexdome", "problem": {"revel": []}}]}, "unknown key 'revel'; did you mean reveal"),
         ({"learners": [{"id": "flexdome", "problem": {"slater_gap": 0}}]}, "slater_gap is 0; "),
-        ({"learners": [{"id": "flexdome"}, {"id": "flexdome"}]}, "'flexdome' appears 2 times; give each a label"),
+        ({"learners": [{"id": "flexdome"}, {"id": "flexdome"}]}, "'flexdome' appears 2 times; each must have a label"),
     ],
 )
 def test_wrong_data_is_one_sentence_with_field_value_and_rule(change, message):
@@ -635,6 +637,45 @@ def test_a_second_writer_is_refused(tmp_path):
     store = Store(tmp_path)
     with store.writing(), pytest.raises(fd.FlexDOMEError, match="being written by another process"):
         run_experiments([spec()], Store(tmp_path))
+
+
+def test_experiments_of_one_name_are_all_remembered(tmp_path):
+    store = Store(tmp_path)
+    for episodes in (3, 4):
+        run_experiments([spec(environments=[{"id": "media-v1"}], seeds=[0], episodes=episodes)], store)
+    assert [found.episodes for found in store.experiments()] == [3, 4]
+
+
+def test_a_request_that_cannot_be_read_is_skipped_and_said_so(tmp_path):
+    store, model, said = Store(tmp_path / "out"), tmp_path / "model.npz", []
+    fd.save_cmdp(fd.make_cmdp("media-v1"), model)
+    small = {"seeds": [0], "episodes": 3, "learners": [{"id": "flexdome"}]}
+    run_experiments([spec(name="file", environments=[{"file": model}], **small)], store)
+    run_experiments([spec(name="good", environments=[{"id": "media-v1"}], **small)], store)
+    fd.save_cmdp(fd.make_cmdp("inventory-v1"), model)
+    assert [found.name for found in store.experiments(said.append)] == ["good"]
+    assert "is not the model that it was when file was run" in said[0]
+    with pytest.raises(fd.FileFormatError, match="is not the model"):
+        store.experiments()
+
+
+def test_what_a_kill_after_the_marker_leaves_behind_is_removed(tmp_path):
+    store = Store(tmp_path)
+    experiment = spec(environments=[{"id": "media-v1"}], seeds=[0], episodes=3)
+    run_experiments([experiment], store)
+    (store.folder(next(experiment.runs())) / "part-000000000002.parquet").write_bytes(b"")
+    run_experiments([experiment], store)
+    assert {path.name for path in tmp_path.glob("runs/*/*")} == {"history.parquet", "run.json"}
+
+
+def test_the_time_before_an_interruption_counts(tmp_path):
+    store = Store(tmp_path)
+    _interrupted(store, spec(), 5)
+    (run,) = [run for run in spec().runs() if store.checkpoint(run)[0]]
+    before = store.checkpoint(run)[0].seconds
+    assert before > 0.0
+    run_experiments([spec()], store)
+    assert store.marker(run)["wall_seconds"] > before
 
 
 def test_a_store_is_a_directory(tmp_path):

@@ -21,7 +21,7 @@ def list_(
 ) -> None:
     """List what there is: environments, learners with what their papers claim and need, or our experiments.
 
-    Examples:
+    For example:
       flexdome list environments
       flexdome list learners
       flexdome list experiments
@@ -59,7 +59,7 @@ def solve(
 ) -> None:
     """Print the exact truth of a CMDP: its constrained optimum, multipliers, Slater gap and baselines.
 
-    Examples:
+    For example:
       flexdome solve paper-v1 --seed 3
       flexdome solve my-model.npz --method lp
 
@@ -84,7 +84,7 @@ def bench(
 ) -> None:
     """Print the speed table: ratios measured in one run, with the machine's name and versions.
 
-    Examples:
+    For example:
       flexdome bench
       flexdome bench planning --full
 

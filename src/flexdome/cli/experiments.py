@@ -24,6 +24,10 @@ class RunsFailed(FlexDOMEError):
 
 DEFAULT = Path("results")
 Experiment = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT")]
+Workers = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: one for each core)")]
+Address = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")]
+Count = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
+Seeds = Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]", help_behavior_hint="")]
 Directory = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
 Metric = Literal["strong_regret", "strong_violation", "late_violation", "last_gap", "last_violation"]
 
@@ -32,15 +36,15 @@ def run(
     experiment: Experiment,
     /,
     out: Path = DEFAULT,
-    workers: int | None = None,
-    cluster: str | None = None,
-    episodes: int | None = None,
-    seeds: tuple[int, ...] | None = None,
-    instance: int | None = None,
+    workers: Workers = None,
+    cluster: Address = None,
+    episodes: Count = None,
+    seeds: Seeds = None,
+    instance: Count = None,
 ) -> None:
     """Run an experiment; runs that exist are not run again.
 
-    Examples:
+    For example:
       flexdome run my-experiment.toml --out results
       flexdome run fixed --episodes 5000 --seeds 0 1
       flexdome run my-experiment.toml --cluster tcp://10.0.0.1:8786
@@ -48,11 +52,11 @@ def run(
     Args:
         experiment: a TOML file, or the name of one of ours (see `flexdome list experiments`)
         out: directory of the results; the same command on it continues an interrupted one
-        workers: processes on this machine (default: one for each core; 0: none but this one)
+        workers: processes on this machine; 0: none but this one
         cluster: address of a Dask scheduler, instead of processes here
         episodes: another number of episodes than the experiment's
         seeds: other run seeds than the experiment's
-        instance: the instance's seed for all runs (default: run seed k meets instance k)
+        instance: the instance's seed for all runs, instead of run seed k meeting instance k
     """
     from flexdome.analysis import aggregate
     from flexdome.cli.results import show_summary
@@ -69,24 +73,26 @@ def compare(
     experiment: Experiment,
     /,
     out: Path = DEFAULT,
-    baseline: str | None = None,
+    baseline: Annotated[str | None, tyro.conf.arg(metavar="LEARNER", help_behavior_hint="")] = None,
     metric: Metric = "strong_violation",
-    figure: Path | None = None,
+    figure: Annotated[
+        Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: OUT/figures/EXPERIMENT)")
+    ] = None,
 ) -> None:
     """Print the table of an experiment that was run, and write its figure.
 
     With a baseline also the paired differences: both learners met the same instances and the same random numbers.
 
-    Examples:
+    For example:
       flexdome compare my-experiment --out results
       flexdome compare fixed --baseline FlexDOME --metric strong_regret
 
     Args:
-        experiment: the name of an experiment in `out`, a TOML file, or one of ours
+        experiment: the name of an experiment in `out` (or NAME-ID, see `flexdome status`), a TOML file, or one of ours
         out: directory of the results
         baseline: label of the learner that the others are compared with
         metric: what the paired differences are of
-        figure: where the figure goes, without its suffix (default: OUT/figures/EXPERIMENT)
+        figure: where the figure goes, without its suffix
     """
     from flexdome.analysis import aggregate
     from flexdome.cli.results import show_differences, show_summary, write_comparison
@@ -114,26 +120,26 @@ def sweep(
     seeds: tuple[int, ...] = (0, 1, 2),
     name: str = "sweep",
     out: Path = DEFAULT,
-    workers: int | None = None,
-    cluster: str | None = None,
+    workers: Workers = None,
+    cluster: Address = None,
 ) -> None:
     """Run a learner with every combination of some options, and rank them.
 
     The score is the geometric mean over environments and seeds of strong regret plus strong violation plus one.
 
-    Examples:
+    For example:
       flexdome sweep flexdome paper-v1 --option margin_scale=1e-5,2e-5,5e-5 bonus_scale=0,1e-3
       flexdome sweep rpd-oe independent-v1 conflict-v1 --option tuning=theory,practical --episodes 5000
 
     Args:
         learner: a registered learner
-        environments: registered environments
+        environments: registered environments, or files that `fd.save_cmdp` wrote
         option: an option's name and its values; all combinations are run
         episodes: of each run
         seeds: run seeds; run seed k meets instance k
         name: what the experiment is called in `out`
         out: directory of the results
-        workers: processes on this machine (default: one for each core; 0: none but this one)
+        workers: processes on this machine; 0: none but this one
         cluster: address of a Dask scheduler, instead of processes here
     """
     from flexdome.analysis import aggregate
@@ -144,27 +150,30 @@ def sweep(
         LearnerSpec(id=learner, options=options, label=", ".join(f"{k}={v}" for k, v in options.items()) or learner)
         for options in _grid(option)
     )
-    places = tuple(EnvironmentSpec(id=id) for id in environments)
+    places = tuple(
+        EnvironmentSpec(file=Path(text)) if Path(text).suffix else EnvironmentSpec(id=text) for text in environments
+    )
     spec = ExperimentSpec(name=name, episodes=episodes, seeds=seeds, environments=places, learners=rows)
     store = Store(out)
     compute([spec], store, workers, cluster)
     show_ranking(aggregate(store, spec))
 
 
-def resume(out: Directory = DEFAULT, /, workers: int | None = None, cluster: str | None = None) -> None:
-    """Finish everything that was ever asked for in a directory.
+def resume(out: Directory = DEFAULT, /, workers: Workers = None, cluster: Address = None) -> None:
+    """Finish everything that was asked for in a directory.
 
-    Example: flexdome resume results
+    For example:
+      flexdome resume results
 
     Args:
         out: directory of the results
-        workers: processes on this machine (default: one for each core; 0: none but this one)
+        workers: processes on this machine; 0: none but this one
         cluster: address of a Dask scheduler, instead of processes here
     """
     from flexdome.experiments import Store
 
     store = Store(out)
-    specs = store.experiments()
+    specs = store.experiments(_warn)
     if not specs:
         raise FlexDOMEError(f"{out} holds no experiment; `flexdome run EXPERIMENT --out {out}` starts one")
     compute(specs, store, workers, cluster)
@@ -174,7 +183,7 @@ def resume(out: Directory = DEFAULT, /, workers: int | None = None, cluster: str
 def status(out: Directory = DEFAULT, /, verify: bool = False) -> None:
     """Print how far the experiments in a directory are.
 
-    Examples:
+    For example:
       flexdome status results
       flexdome status results --verify
 
@@ -188,10 +197,11 @@ def status(out: Directory = DEFAULT, /, verify: bool = False) -> None:
     from flexdome.experiments import Store
 
     store = Store(out)
-    specs = store.experiments()
+    specs = store.experiments(_warn)
     if not specs:
         raise FlexDOMEError(f"{out} holds no experiment; `flexdome run EXPERIMENT --out {out}` starts one")
     table: Table = plain_table(f"Experiments in {out}", "experiment", "id", "runs", "complete", "under way", "episodes")
+    damaged: dict[str, str] = {}
     if verify:
         table.add_column("damaged")
     for spec in specs:
@@ -203,9 +213,16 @@ def status(out: Directory = DEFAULT, /, verify: bool = False) -> None:
         cells = [spec.name, spec.id, str(len(runs)), str(len(complete)), str(len(under_way))]
         cells.append(f"{episodes:,} of {total:,}")
         if verify:
-            cells.append(str(sum(store.damage(run) is not None for run in complete)))
+            wrong = {run.id: text for run in complete if (text := store.damage(run)) is not None}
+            damaged |= wrong
+            cells.append(str(len(wrong)))
         table.add_row(*cells)
     show(table)
+    if damaged:
+        first = next(iter(damaged.values()))
+        raise FlexDOMEError(
+            f"{_count(len(damaged), 'run')} damaged, the first: {first}; `flexdome resume {out}` computes them again"
+        )
 
 
 # -- what the commands share ---------------------------------------------------------------------------------------
@@ -234,11 +251,19 @@ def compute(specs: Sequence[ExperimentSpec], store: Store, workers: int | None, 
 
 
 def _remembered(text: str, store: Store) -> ExperimentSpec:
-    """An experiment of the store by its name, or a file, or one of ours."""
+    """An experiment of the store by its name (the latest of it) or NAME-ID, or a file, or one of ours."""
     from flexdome.experiments import find_experiment
 
-    found = {spec.name: spec for spec in store.experiments()}
+    if Path(text).suffix == ".toml":
+        return find_experiment(text)
+    found = {key: spec for spec in store.experiments(_warn) for key in (spec.name, f"{spec.name}-{spec.id}")}
     return found[text] if text in found else find_experiment(text)
+
+
+def _warn(text: str) -> None:
+    import sys
+
+    print(f"flexdome: skipped: {text}", file=sys.stderr)
 
 
 def _require_complete(spec: ExperimentSpec, store: Store) -> None:

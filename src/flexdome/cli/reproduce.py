@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from flexdome.cli.experiments import Address, Workers
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from flexdome.analysis import Results
     from flexdome.experiments import ExperimentSpec, Store
 
@@ -44,34 +45,34 @@ PROGRAMS = "table1-programs"  # learners that solve a program: on demand
 
 
 def reproduce(
-    out: Path | None = None,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: results)")] = None,
     quick: bool = False,
     figure: tuple[Literal[1, 2], ...] = (),
     table: tuple[Literal[1], ...] = (),
     all: bool = False,
     one_instance: bool = False,
-    workers: int | None = None,
-    cluster: str | None = None,
+    workers: Workers = None,
+    cluster: Address = None,
 ) -> None:
     """Run the paper's experiments and write its figures and Table 1 (Zuo et al. 2026), with what they depend on.
 
     The setting as the paper states it, the setting in which its claim holds, and the same comparison where reward and
     utility are not each other's mirror. Where the paper's picture is not reproduced, one sentence says so.
 
-    Examples:
+    For example:
       flexdome reproduce
       flexdome reproduce --quick
       flexdome reproduce --figure 2 --workers 4
       flexdome reproduce --table 1 --all
 
     Args:
-        out: directory of all results (default: results, or results/quick); the same command on it continues
+        out: directory of all results (for a quick look results/quick); the same command on it continues
         quick: 4,000 episodes and 3 seeds: a minute, to see that it works
         figure: only these figures
         table: only these tables
-        all: also run the learners that solve a program in every episode, which takes much longer
+        all: for Table 1, also run the learners that solve a program, which takes much longer
         one_instance: all runs on instance 0 instead of run seed k on instance k
-        workers: processes on this machine (default: one for each core; 0: none but this one)
+        workers: processes on this machine; 0: none but this one
         cluster: address of a Dask scheduler, instead of processes here
     """
     import time
@@ -151,8 +152,9 @@ def _figure1(stem: Path, results: Sequence[Results]) -> Lines:
 
     rows = [Row(TITLES[result.experiment.name.partition("-")[0]], result.curves) for result in results]
     seeds = len(results[0].experiment.seeds)
-    save(curves_figure(rows, note=f"{NOTES[stem.name]}. Mean and standard error over {seeds} seeds."), stem)
-    _keep(pl.concat(r.curves.select(pl.lit(r.experiment.name).alias("experiment"), pl.all()) for r in results), stem)
+    note = f"{NOTES[stem.name]}. Mean and standard error over {seeds} seeds."
+    data = pl.concat(r.curves.select(pl.lit(r.experiment.name).alias("experiment"), pl.all()) for r in results)
+    save(curves_figure(rows, note=note), stem, data=data)
     lines, said = [], [stem.name]
     for result in results:
         found = verdicts(result)
@@ -171,8 +173,8 @@ def _figure2(stem: Path, bonus: Results, margin: Results) -> Lines:
     from flexdome.figures import save, sensitivity_figure
 
     frames = {"bonus_scale": sensitivity(bonus, "bonus_scale"), "margin_scale": sensitivity(margin, "margin_scale")}
-    save(sensitivity_figure(frames["bonus_scale"], frames["margin_scale"]), stem)
-    _keep(pl.concat(frame.select(pl.lit(name).alias("option"), pl.all()) for name, frame in frames.items()), stem)
+    data = pl.concat(frame.select(pl.lit(name).alias("option"), pl.all()) for name, frame in frames.items())
+    save(sensitivity_figure(frames["bonus_scale"], frames["margin_scale"]), stem, data=data)
     title = f"{stem.name}: sensitivity to the scales, final values at T = {bonus.experiment.episodes:,}"
     lines = ["| option | value | strong regret | strong violation |", "|---|---|---|---|"]
     for name, frame in frames.items():
@@ -190,20 +192,10 @@ def _table1(stem: Path, results: Sequence[Results]) -> Lines:
     from flexdome.figures import save, table_figure, table_markdown
 
     table = table1(results)
-    save(table_figure(table), stem)
-    _keep(table, stem)
+    save(table_figure(table), stem, data=table)
     text = table_markdown(table)
     write_whole(stem.with_name(f"{stem.name}.md"), text.encode())
     spec = results[0].experiment
     where = ", ".join(environment.name for environment in spec.environments)
     title = f"{stem.name}: claimed rates beside growth exponents measured on {where}, T = {spec.episodes:,}"
     return [f"## {title}", "", *text.splitlines(), ""], [title, *text.splitlines()]
-
-
-def _keep(frame: pl.DataFrame, stem: Path) -> None:
-    """The data behind a figure, beside it."""
-    from flexdome.cmdp.archive import write_whole
-
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd", statistics=False)
-    write_whole(stem.with_name(f"{stem.name}.parquet"), buffer.getvalue())

@@ -79,7 +79,5 @@ def write_comparison(results: Results, stem: Path) -> None:
     from flexdome.figures import comparison_figure, save
 
     stem.parent.mkdir(parents=True, exist_ok=True)
-    data = stem.with_name(f"{stem.name}.parquet")
-    results.curves.write_parquet(data)
-    for path in (*save(comparison_figure(results), stem), data):
+    for path in save(comparison_figure(results), stem, data=results.curves):
         print(path)

@@ -65,11 +65,21 @@ def replacing(path: PathLike) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+        _sync_folder(target.parent)
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):  # after the replacement it is gone already
             os.unlink(temporary)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the new name of a file on disk too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_archive(path: PathLike, kind: str, version: int) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

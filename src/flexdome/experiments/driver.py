@@ -6,9 +6,6 @@ comes back, hand out the next. All writing is done here, in one process.
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
-import platform
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -108,6 +105,7 @@ def _missing(runs: Iterable[RunSpec], store: Store, watch: Callable[[Event], Non
         if store.has(run):
             damage = store.damage(run)
             if damage is None:
+                store.tidy(run)
                 watch(Event("stored", run, run.episodes))
                 stored += 1
                 continue
@@ -119,7 +117,7 @@ def _missing(runs: Iterable[RunSpec], store: Store, watch: Callable[[Event], Non
             store.discard(run)
         if found is not None:
             watch(Event("resumed", run, found.episode))
-        waiting.append(_Work(run, found.learner if found else None, found.episode if found else 0))
+        waiting.append(_Work(run, found.learner, found.episode, found.seconds) if found else _Work(run, None, 0))
     return waiting, stored
 
 
@@ -169,9 +167,9 @@ def _work_off(
             else:
                 raise error
         if any(isinstance(_error(future), engine.lost) for future in done):
-            engine.recover()
+            gone = engine.recover()
             for future, work in list(running.items()):  # in hand when the workers were lost
-                if not future.done() or isinstance(_error(future), engine.lost):
+                if isinstance(_error(future), engine.lost) if future.done() else gone:
                     del running[future]
                     work.suspect = True
                     waiting.appendleft(work)
@@ -189,21 +187,14 @@ def _store(work: _Work, step: Progress, store: Store, watch: Callable[[Event], N
     work.seconds += step.seconds
     work.episode, work.attempts, work.suspect = step.last, 0, False
     if step.learner is None:
-        store.finish(work.run, step.columns, _facts(work.seconds))
+        store.finish(work.run, step.columns, {**step.origin, **_when(work.seconds)})
         watch(Event("finished", work.run, work.episode))
         return
-    store.append(work.run, step.columns, step.learner)
+    store.append(work.run, step.columns, step.learner, work.seconds)
     work.learner = step.learner
     watch(Event("advanced", work.run, work.episode))
     waiting.appendleft(work)
 
 
-def _facts(seconds: float) -> dict[str, Any]:
-    packages = ("flexdome", "numpy", "scipy", "numba", "highspy", "polars")
-    return {
-        "versions": {"python": platform.python_version()}
-        | {name: importlib.metadata.version(name) for name in packages},
-        "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
-        "wall_seconds": round(seconds, 3),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
+def _when(seconds: float) -> dict[str, Any]:
+    return {"wall_seconds": round(seconds, 3), "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}

@@ -39,8 +39,8 @@ class Engine(Protocol):
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Start a call."""
 
-    def recover(self) -> None:
-        """Replace dead workers."""
+    def recover(self) -> bool:
+        """Replace dead workers; whether the calls of all others are gone with them."""
 
     def __enter__(self) -> Self: ...
 
@@ -64,8 +64,9 @@ class Serial:
             future.set_exception(error)
         return future
 
-    def recover(self) -> None:
+    def recover(self) -> bool:
         """Nothing can die alone."""
+        return False
 
     def __enter__(self) -> Self:
         return self
@@ -109,9 +110,10 @@ class Processes:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def recover(self) -> None:
+    def recover(self) -> bool:
         """Start new workers: the death of one ends the pool."""
         self._stop()
+        return True
 
     def _stop(self) -> None:
         if self._pool is None:
@@ -176,8 +178,9 @@ class Cluster:
         """Hand the call to the scheduler."""
         return self._executor.submit(function, *arguments)
 
-    def recover(self) -> None:
+    def recover(self) -> bool:
         """The scheduler has done so."""
+        return False
 
     def __enter__(self) -> Self:
         return self

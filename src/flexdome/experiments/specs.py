@@ -49,6 +49,7 @@ from flexdome.theory.constants import LONGEST
 
 __all__ = ["EnvironmentSpec", "ExperimentSpec", "LearnerSpec", "ProblemSpec", "RunSpec", "load_experiment"]
 
+JSON_KINDS = ("list", "dict", "str", "bool", "int", "float", "none")
 SEMANTICS = 1  # raised whenever the same data would give another result
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
@@ -168,6 +169,9 @@ class LearnerSpec(Spec):
                 raise ValidationError(f"option {name!r} of {self.id} is the experiment's to give, not the learner's")
             if name not in allowed:
                 raise unknown_name(f"option of {self.id}", name, allowed)
+        takes = "safe_policy" in inspect.signature(LEARNERS[self.id].load()).parameters
+        if self.problem.safe_slack is not None and not takes:
+            raise ValidationError(f"problem.safe_slack is {self.problem.safe_slack}; {self.id} takes no safe policy")
         return self
 
     def make(self, cmdp: CMDP, episodes: int, seed: int) -> Learner:
@@ -230,7 +234,8 @@ class ExperimentSpec(Spec):
         names = [getattr(row, "name", row) for row in rows]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"{name!r} appears {names.count(name)} times; give each a label of its own")
+                rule = "each must have a label of its own" if isinstance(name, str) else "each may appear once"
+                raise ValidationError(f"{name!r} appears {names.count(name)} times; {rule}")
         return rows
 
     def runs(self) -> Iterator[RunSpec]:
@@ -318,7 +323,8 @@ def _sentence(model: type[BaseModel], error: PydanticError) -> str:
 
 def _path(parts: Sequence[int | str]) -> str:
     """``learners[1].options``."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    named = [part for part in parts if part not in JSON_KINDS]  # pydantic names the kind of a JSON value it tried
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in named)
     return text.removeprefix(".")
 
 

@@ -2,9 +2,9 @@
 
 ::
 
-    DIR/experiments/<name>.json     what was asked for
-    DIR/runs/<id>/history.parquet   the exact gaps of every episode
-    DIR/runs/<id>/run.json          the marker: a run without it is not complete
+    DIR/experiments/<name>-<id>.json    what was asked for
+    DIR/runs/<id>/history.parquet       the exact gaps of every episode
+    DIR/runs/<id>/run.json              the marker: a run without it is not complete
 
 While a run is under way its directory holds ``part-*.parquet``, ``learner-*.npz`` and, written last at each step,
 ``checkpoint.json`` with their checksums. Every file appears under a temporary name first and is renamed when whole, so
@@ -23,7 +23,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +45,11 @@ HISTORY, MARKER, CHECKPOINT = "history.parquet", "run.json", "checkpoint.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where an interrupted run stands: episodes done and the learner's file."""
+    """Where an interrupted run stands: episodes done, the learner's file, and the time it took."""
 
     episode: int
     learner: bytes
+    seconds: float
 
 
 class Store:
@@ -116,9 +117,21 @@ class Store:
         frame = self.read(run, names)
         return {name: frame[name].to_numpy() for name in frame.columns}
 
-    def experiments(self) -> list[ExperimentSpec]:
-        """What was asked for, by name."""
-        return [_experiment(path) for path in sorted((self.path / "experiments").glob("*.json"))]
+    def experiments(self, skipped: Callable[[str], None] | None = None) -> list[ExperimentSpec]:
+        """What was asked for, by name, and of one name the latest last.
+
+        A request that cannot be read (its file is damaged, its model file is gone or has changed) is an error, or, with
+        ``skipped``, a sentence to that function.
+        """
+        found = []
+        for path in sorted((self.path / "experiments").glob("*.json"), key=lambda path: path.stat().st_mtime_ns):
+            try:
+                found.append(_experiment(path))
+            except FlexDOMEError as error:
+                if skipped is None:
+                    raise
+                skipped(str(error))
+        return sorted(found, key=lambda spec: spec.name)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -136,10 +149,12 @@ class Store:
             yield
 
     def remember(self, experiment: ExperimentSpec) -> None:
-        """Keep what was asked for, so that ``resume`` and ``status`` know it."""
-        path = self.path / "experiments" / f"{experiment.name}.json"
+        """Keep what was asked for, so that ``resume`` and ``status`` know it; another of the same name stays."""
+        path = self.path / "experiments" / f"{experiment.name}-{experiment.id}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, _as_json({"format": FORMAT, "experiment": experiment.model_dump(mode="json", exclude_none=True)}))
+        models = {row.name: row.digest for row in experiment.environments if row.digest is not None}
+        content = {"format": FORMAT, "experiment": experiment.model_dump(mode="json", exclude_none=True)}
+        _write(path, _as_json({**content, "models": models}))
 
     def checkpoint(self, run: RunSpec) -> tuple[Checkpoint | None, str | None]:
         """Where an incomplete run stands, and what was wrong with its files if it must start anew."""
@@ -151,7 +166,8 @@ class Store:
             files = _files(content)
             wrong = next((text for name, digest in files.items() if (text := _differs(folder / name, digest))), None)
             if wrong is None:
-                return Checkpoint(int(content["episode"]), (folder / content["learner"]).read_bytes()), None
+                learner = (folder / content["learner"]).read_bytes()
+                return Checkpoint(int(content["episode"]), learner, float(content["seconds"])), None
         except (FileFormatError, KeyError, TypeError, ValueError, OSError) as error:
             wrong = f"{folder / CHECKPOINT} is damaged: {error}"
         return None, wrong
@@ -164,8 +180,10 @@ class Store:
         if folder.exists():
             shutil.rmtree(folder)
 
-    def append(self, run: RunSpec, columns: Mapping[str, npt.NDArray[Any]], learner: bytes) -> None:
-        """Add the next episodes of an incomplete run, and the learner as it stands after them."""
+    def append(
+        self, run: RunSpec, columns: Mapping[str, npt.NDArray[Any]], learner: bytes, seconds: float = 0.0
+    ) -> None:
+        """Add the next episodes of an incomplete run, the learner as it stands after them, and the time so far."""
         folder = self.folder(run)
         folder.mkdir(parents=True, exist_ok=True)
         last = int(columns["episode"][-1])
@@ -174,7 +192,8 @@ class Store:
         part, saved = f"part-{last:012d}.parquet", f"learner-{last:012d}.npz"
         files[part] = _write(folder / part, _as_parquet(pl.DataFrame(columns)))
         files[saved] = _write(folder / saved, learner)
-        _write(folder / CHECKPOINT, _as_json({"episode": last, "learner": saved, "files": files}))
+        content = {"episode": last, "learner": saved, "seconds": round(seconds, 3), "files": files}
+        _write(folder / CHECKPOINT, _as_json(content))
         if "learner" in earlier:
             (folder / earlier["learner"]).unlink(missing_ok=True)
 
@@ -193,7 +212,11 @@ class Store:
         spec = run.model_dump(mode="json", exclude_none=True)
         content = {"format": FORMAT, "id": run.id, "run": spec, "files": {HISTORY: digest}, **facts}
         _write(folder / MARKER, _as_json(content))
-        for path in folder.iterdir():
+        self.tidy(run)
+
+    def tidy(self, run: RunSpec) -> None:
+        """Remove what a complete run no longer needs; a kill right after the marker leaves it behind."""
+        for path in self.folder(run).iterdir():
             if path.name not in (HISTORY, MARKER):
                 path.unlink()
 
@@ -225,13 +248,18 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _experiment(path: Path) -> ExperimentSpec:
-    content = _read_json(path).get("experiment")
+    request = _read_json(path)
+    content = request.get("experiment")
     if not isinstance(content, dict):
         raise FileFormatError(f"{path} holds no experiment; remove it, and run the experiment again")
     try:
-        return ExperimentSpec(**content)
+        experiment = ExperimentSpec(**content)
     except ValidationError as error:
         raise FileFormatError(f"{path}: {error}") from None
+    for row in experiment.environments:
+        if row.digest is not None and row.digest != request.get("models", {}).get(row.name):
+            raise FileFormatError(f"{path}: {row.file} is not the model that it was when {experiment.name} was run")
+    return experiment
 
 
 def _files(content: Mapping[str, Any]) -> dict[str, str]:

@@ -6,12 +6,15 @@ given decides how far it gets, never what comes out.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import os
+import platform
 import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +42,13 @@ class Progress:
     columns : the table, one row an episode
     learner : the learner's file after them; None when the run is complete
     seconds : time in this call
+    origin : versions and machine that computed them
     """
 
     columns: Columns
     learner: bytes | None
     seconds: float
+    origin: dict[str, Any]
 
     @property
     def last(self) -> int:
@@ -83,13 +88,22 @@ def advance(run: Mapping[str, Any], id: str, learner: bytes | None, seconds: flo
     if history is None:
         raise FlexDOMEError(f"run {spec.id} is at episode {current.episode}; it has {spec.episodes}")
     done = current.episode >= spec.episodes
-    return Progress(columns_of(history), None if done else _as_bytes(current), time.perf_counter() - began)
+    saved = None if done else _as_bytes(current)
+    return Progress(columns_of(history), saved, time.perf_counter() - began, _origin())
 
 
 @lru_cache(maxsize=16)
 def _instance(environment: str, digest: str | None, seed: int) -> CMDP:
     """The instance; ``digest`` tells a model file from what it was before."""
     return EnvironmentSpec(**json.loads(environment)).make(seed)
+
+
+@cache
+def _origin() -> dict[str, Any]:
+    packages = ("flexdome", "numpy", "scipy", "numba", "highspy", "polars")
+    versions = {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}
+    machine = {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()}
+    return {"versions": versions, "machine": machine}
 
 
 def columns_of(history: History) -> Columns:
