@@ -29,7 +29,19 @@ from flexdome.errors import ConvergenceError
 from flexdome.kernels import bellman
 from flexdome.planning.master import Master
 
-__all__ = ["Mixture", "best_mixture", "greedy", "largest_slack", "scale_of"]
+__all__ = [
+    "FEASIBILITY",
+    "TOLERANCE",
+    "Mixture",
+    "Oracle",
+    "best_mixture",
+    "collect",
+    "generate",
+    "greedy",
+    "largest_slack",
+    "scale_of",
+    "slack_mixture",
+]
 
 Actions = npt.NDArray[np.int32]
 TOLERANCE = 1e-10  # of the certificate, relative to the scale of the values
@@ -53,6 +65,7 @@ class Mixture:
     multipliers : (m,) the multipliers that gave that bound
     values : (1 + m,) reward and utilities of the mixture
     weights, policies : the mixture; policies are actions (H, S)
+    columns : which of the policies that the oracle found these are
     passes : full passes over the model, and cheap ones over its near-optimal actions
     """
 
@@ -63,6 +76,7 @@ class Mixture:
     weights: Float
     policies: list[Actions]
     passes: tuple[int, int]
+    columns: list[int] = field(default_factory=list)
 
     def occupancy(self, model: Model) -> Float:
         """(H, S, A) occupancy of the mixture."""
@@ -74,8 +88,11 @@ class Mixture:
 
 
 @dataclass
-class _Oracle:
-    """Backward passes over one model, and every policy they found."""
+class Oracle:
+    """Backward passes over one model, and every policy they found.
+
+    What answers a vector of weights is :meth:`respond`; an oracle over another set of policies has another one.
+    """
 
     model: Model
     values: list[Float] = field(default_factory=list)
@@ -92,12 +109,8 @@ class _Oracle:
 
     def price(self, w: Float, cheap: bool) -> tuple[Float, bool]:
         """Maximise ``w . (V_r, V_d)``; the values of the policy that does, and whether it is a new column."""
-        model = self.model
-        actions = np.empty(model.f.shape[1:3], dtype=np.int32)
         allowed, advantage = (self._allowed, _UNWANTED) if cheap else (_ALL, self._advantage)
-        bellman.greedy_backward(model.p, model.nxt, model.f, w, allowed, actions, advantage, self._work)
-        values = np.empty(model.f.shape[0])
-        bellman.evaluate_deterministic(model.p, model.nxt, model.mu, model.f, actions, values, self._work)
+        actions, values = self.respond(w, allowed, advantage)
         self.full_passes += not cheap
         self.cheap_passes += cheap
         self.last_actions = actions
@@ -105,8 +118,21 @@ class _Oracle:
         if fresh:
             self._seen.add(values.tobytes())
             self.values.append(values)
-            self.policies.append(actions)
+            self.keep(actions)
         return values, fresh
+
+    def respond(self, w: Float, allowed: npt.NDArray[np.bool_], advantage: Float) -> tuple[Actions, Float]:
+        """The best policy for ``w`` among the allowed actions, and its values; ``advantage`` is filled if wanted."""
+        model = self.model
+        actions = np.empty(model.f.shape[1:3], dtype=np.int32)
+        bellman.greedy_backward(model.p, model.nxt, model.f, w, allowed, actions, advantage, self._work)
+        values = np.empty(model.f.shape[0])
+        bellman.evaluate_deterministic(model.p, model.nxt, model.mu, model.f, actions, values, self._work)
+        return actions, values
+
+    def keep(self, actions: Actions) -> None:
+        """Remember the last answer as a column."""
+        self.policies.append(actions)
 
     def allow(self, distance: float) -> None:
         """Allow in cheap passes, from now on, the actions within ``distance`` of the best of the last full pass."""
@@ -123,7 +149,7 @@ class _Oracle:
             self._allowed[h, s, actions] = True
 
 
-def _generate(oracle: _Oracle, master: Master, tol: float) -> tuple[float, float, Float]:
+def generate(oracle: Oracle, master: Master, tol: float) -> tuple[float, float, Float]:
     """Add columns until the master's value meets the dual bound; value, bound, and the bound's multipliers."""
     alpha, w0 = master.alpha, master.reward_weight
 
@@ -158,7 +184,8 @@ def _generate(oracle: _Oracle, master: Master, tol: float) -> tuple[float, float
     raise ConvergenceError(f"column generation stopped with a duality gap of {bound - value:.3g}")
 
 
-def _collect(oracle: _Oracle, master: Master, value: float, bound: float, lam: Float) -> Mixture:
+def collect(oracle: Oracle, master: Master, value: float, bound: float, lam: Float) -> Mixture:
+    """The mixture of the master's last solution."""
     weights = master.weights()
     active = np.flatnonzero(weights > 0.0)
     weights = weights[active]
@@ -170,6 +197,7 @@ def _collect(oracle: _Oracle, master: Master, value: float, bound: float, lam: F
         weights=weights,
         policies=[oracle.policies[k] for k in active],
         passes=(oracle.full_passes, oracle.cheap_passes),
+        columns=[int(k) for k in active],
     )
 
 
@@ -180,20 +208,22 @@ def scale_of(f: Float) -> float:
 
 def greedy(model: Model, w: Float) -> tuple[Actions, Float]:
     """The deterministic policy that maximises ``w . (V_r, V_d)``, and its values (1 + m,)."""
-    oracle = _Oracle(model)
+    oracle = Oracle(model)
     values, _ = oracle.price(np.asarray(w, dtype=np.float64), cheap=False)
     return oracle.policies[0], values
 
 
-def _slack(oracle: _Oracle, alpha: Float) -> Mixture:
+def slack_mixture(oracle: Oracle, alpha: Float) -> Mixture:
+    """``max min_i V_{d_i} - alpha_i`` over what ``oracle`` can answer; its columns are kept."""
     m = alpha.size
     values, _ = oracle.price(np.append(0.0, np.full(m, 1.0 / m)), cheap=False)
     if m == 1:
         slack = float(values[1] - alpha[0])
         passes = (oracle.full_passes, oracle.cheap_passes)
-        return Mixture(slack, slack, np.ones(1), values, np.ones(1), [oracle.policies[-1]], passes)
+        column = next(k for k, known in enumerate(oracle.values) if (known == values).all())
+        return Mixture(slack, slack, np.ones(1), values, np.ones(1), [oracle.last_actions], passes, [column])
     master = Master("slack", alpha)
-    return _collect(oracle, master, *_generate(oracle, master, TOLERANCE * scale_of(oracle.model.f[1:])))
+    return collect(oracle, master, *generate(oracle, master, TOLERANCE * scale_of(oracle.model.f[1:])))
 
 
 def largest_slack(model: Model, alpha: Float) -> Mixture:
@@ -201,7 +231,7 @@ def largest_slack(model: Model, alpha: Float) -> Mixture:
 
     The multipliers sum to one; those that are positive name the constraints that stand in each other's way.
     """
-    return _slack(_Oracle(model), alpha)
+    return slack_mixture(Oracle(model), alpha)
 
 
 def best_mixture(model: Model, alpha: Float) -> tuple[Mixture | None, Mixture]:
@@ -209,9 +239,9 @@ def best_mixture(model: Model, alpha: Float) -> tuple[Mixture | None, Mixture]:
 
     The first is None where that slack is negative: no policy meets the thresholds.
     """
-    oracle = _Oracle(model)
+    oracle = Oracle(model)
     reward_first, _ = oracle.price(np.append(1.0, np.zeros(alpha.size)), cheap=False)
-    slack = _slack(oracle, alpha)
+    slack = slack_mixture(oracle, alpha)
     rounding = FEASIBILITY * scale_of(model.f[1:])
     if slack.value < -rounding:
         return None, slack
@@ -224,13 +254,13 @@ def best_mixture(model: Model, alpha: Float) -> tuple[Mixture | None, Mixture]:
         # for shortfall is exact.
         penalty = 1.0 + 2.0 * float(reward_first[0] - slack.values[0]) / slack.value
         master = Master("optimum", alpha, penalty)
-        return _collect(oracle, master, *_generate(oracle, master, TOLERANCE * scale_of(model.f))), slack
+        return collect(oracle, master, *generate(oracle, master, TOLERANCE * scale_of(model.f))), slack
     if alpha.size == 1:
         return _best_of_the_safest(oracle, alpha), slack
     return _without_slack(oracle, alpha, rounding), slack
 
 
-def _best_of_the_safest(oracle: _Oracle, alpha: Float) -> Mixture:
+def _best_of_the_safest(oracle: Oracle, alpha: Float) -> Mixture:
     """One constraint, no slack: maximise the reward over the actions that are optimal for the utility."""
     model = oracle.model
     oracle.price(np.array([0.0, 1.0]), cheap=False)
@@ -248,15 +278,15 @@ def _best_of_the_safest(oracle: _Oracle, alpha: Float) -> Mixture:
     return Mixture(float(values[0]), bound, lam, values, np.ones(1), [actions], passes)
 
 
-def _without_slack(oracle: _Oracle, alpha: Float, rounding: float) -> Mixture:
+def _without_slack(oracle: Oracle, alpha: Float, rounding: float) -> Mixture:
     """Several constraints, no slack: no bound on the multipliers is known, so the penalty grows as needed."""
     scale = scale_of(oracle.model.f)
     penalty = 10.0
     master = Master("optimum", alpha, penalty)
     while True:
-        found = _generate(oracle, master, TOLERANCE * scale)
+        found = generate(oracle, master, TOLERANCE * scale)
         if master.shortfall() <= rounding:
-            return _collect(oracle, master, *found)
+            return collect(oracle, master, *found)
         penalty *= 30.0
         if penalty > 1e9:
             raise ConvergenceError(
