@@ -39,6 +39,7 @@ class Entry:
     reconstructed : parts whose formulas are not the paper's own words
     last_iterate : whether the last policy itself is claimed to converge
     randomises : whether it draws random numbers of its own
+    replanning : what it solves when it plans, and the size of that; empty where an episode is a few passes
     """
 
     id: str
@@ -52,6 +53,7 @@ class Entry:
     reconstructed: tuple[str, ...] = ()
     last_iterate: bool = False
     randomises: bool = False
+    replanning: str = ""
 
     def load(self) -> type[Learner]:
         """The learner's class."""

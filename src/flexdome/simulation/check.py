@@ -6,6 +6,7 @@ Each check is a sentence. A learner that fails one gets a :class:`CheckError` th
 from __future__ import annotations
 
 import gc
+import inspect
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from flexdome.families import make_cmdp
 from flexdome.kernels.episodes import play
 from flexdome.learners import LEARNERS, Entry, Learner
 from flexdome.learners.storage import read_learner
+from flexdome.planning import safe_policy, slater_gap
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import episode_buffers, simulate
 
@@ -82,6 +84,7 @@ def check_learner(
     learner : a subclass of :class:`flexdome.learners.Learner`, built as ``learner(problem, episodes=, seed=, ...)``
     cmdp : the CMDP to check it on; None is a small one of five states, with one known and one stochastic threshold
     randomises : whether the learner draws random numbers of its own, so that its seed matters; None asks the registry
+    options : of the learner; one with an option ``safe_policy`` gets a policy with half the Slater gap if none is given
 
     Examples
     --------
@@ -95,7 +98,10 @@ def check_learner(
         raise ValidationError(f"cmdp is a {type(cmdp).__name__}; it must be a CMDP")
     if randomises is None:
         randomises = learner.id in LEARNERS and LEARNERS[learner.id].randomises
-    subject = _Subject(learner, small_cmdp() if cmdp is None else cmdp, options, randomises)
+    cmdp = small_cmdp() if cmdp is None else cmdp
+    if "safe_policy" in inspect.signature(learner).parameters:
+        options.setdefault("safe_policy", safe_policy(cmdp, 0.5 * slater_gap(cmdp)))
+    subject = _Subject(learner, cmdp, options, randomises)
     for check in CHECKS:
         try:
             check(subject)

@@ -1,8 +1,9 @@
 """Run a learner on a CMDP, with exact metrics.
 
 The one room where a learner and the truth meet: the learner's arrays and the model go together into a compiled kernel
-that plays, measures and learns many episodes at a time. A learner without such arrays runs through ``observe``, with
-compiled roll-outs and evaluations around it. Both see the same random numbers.
+that plays, measures and learns many episodes at a time. A learner that plans now and then is played, measured and
+recorded in compiled calls from one plan to the next. Any other runs through ``observe``, with compiled roll-outs and
+evaluations around it. All see the same random numbers.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from flexdome.cmdp import CMDP, Episode
 from flexdome.cmdp.validation import Float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.kernels.episodes import Buffers, play, run_primal_dual
+from flexdome.kernels.records import play_fixed
 from flexdome.learners import Learner
 from flexdome.learners.primal_dual import PrimalDualLearner
+from flexdome.learners.program_learner import ProgramLearner
 from flexdome.planning import solve
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.history import History, Snapshot
@@ -65,7 +68,8 @@ def simulate(
     wanted = _wanted(snapshots, first)
     kept: dict[int, Snapshot] = {}
     best = solve(cmdp)
-    compiled = _as_compiled(learner)
+    compiled, program = _as_compiled(learner), _as_program(learner)
+    notes: dict[str, list[Float]] = {}
     randomness = Randomness(cmdp, seed)
     m = cmdp.constraints
     pieces: list[Float] = []
@@ -80,6 +84,8 @@ def simulate(
         exact = (numbers - 1) % every == 0
         if compiled is not None:
             margins.append(_run_compiled(compiled, cmdp, randomness, position, exact, out))
+        elif program is not None:
+            margins.append(_run_program(program, cmdp, randomness, position, exact, out, notes))
         else:
             _run_observed(learner, cmdp, randomness, position, exact, out)
         pieces.append(out)
@@ -89,13 +95,14 @@ def simulate(
     table = np.concatenate(pieces) if pieces else np.zeros((0, 2 + 4 * m))
     evaluated = np.flatnonzero((np.arange(first, last + 1) - 1) % every == 0)
     diagnostics: dict[str, Float] = {}
-    if compiled is not None:
+    if compiled is not None or program is not None:
         diagnostics = {
             "value": table[:, 1 + 2 * m].copy(),
             "utilities": table[:, 2 + 2 * m : 2 + 3 * m].T.copy(),
             "thresholds": table[:, 2 + 3 * m :].T.copy(),
             "margin": np.concatenate(margins).T.copy() if margins else np.zeros((m, 0)),
         }
+    diagnostics |= {name: np.concatenate(parts, axis=-1) for name, parts in notes.items()}
     return History(
         first=first,
         planned=learner.episodes,
@@ -113,6 +120,16 @@ def _as_compiled(learner: Learner) -> PrimalDualLearner | None:
     methods = ("observe", "policy", "multipliers")
     if isinstance(learner, PrimalDualLearner) and all(
         getattr(type(learner), name) is getattr(PrimalDualLearner, name) for name in methods
+    ):
+        return learner
+    return None
+
+
+def _as_program(learner: Learner) -> ProgramLearner | None:
+    """The learner, if playing its plans from one to the next is just what its own methods do."""
+    methods = ("observe", "policy", "multipliers", "mixture", "draws", "steady", "settle")
+    if isinstance(learner, ProgramLearner) and all(
+        getattr(type(learner), name) is getattr(ProgramLearner, name) for name in methods
     ):
         return learner
     return None
@@ -182,6 +199,58 @@ def _run_compiled(
             buffers, learner._played,
         )  # fmt: skip
     return schedules[2]
+
+
+def _run_program(
+    learner: ProgramLearner,
+    cmdp: CMDP,
+    randomness: Randomness,
+    first: int,
+    exact: npt.NDArray[np.bool_],
+    out: Float,
+    notes: dict[str, list[Float]],
+) -> Float:
+    """A chunk, from plan to plan: the policy is evaluated once, its episodes are played and recorded in one call."""
+    m, count = cmdp.constraints, exact.size
+    uniforms = randomness.uniforms(first, count)
+    known = learner.problem.thresholds_known
+    thresholds = np.zeros((0, 0, 0)) if known else randomness.thresholds(first, count)
+    buffers, truth = episode_buffers(cmdp), tuple(cmdp.model)
+    said = _empty_notes(learner, m, count)
+    done = 0
+    while done < count:
+        begin, (weights, policies) = done, learner.mixture
+        values = evaluate_batch(cmdp.model, policies)
+        choice = np.zeros(count, dtype=np.int64)
+        end = min(done + learner.steady(), count)
+        choice[begin:end] = learner.draws(end - begin)
+        beliefs = learner.planned_values
+        row = np.concatenate([weights @ values, learner.multipliers, beliefs, learner.thresholds])
+        about = {"replanned": float(learner.planned == learner.episode), **learner.notes()}
+        done, doubled = play_fixed(
+            learner.records, policies, choice, learner.replan.doubling, truth, uniforms, thresholds, begin, end,
+            buffers, learner._played,
+        )  # fmt: skip
+        out[begin:done] = row
+        out[begin:done, : 1 + m][~exact[begin:done]] = np.nan
+        for name, value in about.items():
+            said[name][begin:done] = value
+        said["replanned"][begin + 1 : done] = 0.0
+        if learner.own_randomness:
+            drawn = values[choice[begin:done]]
+            said["drawn_value"][begin:done], said["drawn_utilities"][:, begin:done] = drawn[:, 0], drawn[:, 1:].T
+        learner.settle(doubled)
+    for name, series in said.items():
+        notes.setdefault(name, []).append(series)
+    return np.zeros((count, m))
+
+
+def _empty_notes(learner: ProgramLearner, m: int, count: int) -> dict[str, Float]:
+    """Room for what a learner says of its plans, and for the values of the policies that were drawn."""
+    said = {name: np.zeros(count) for name in ("replanned", *learner.notes())}
+    if learner.own_randomness:
+        said |= {"drawn_value": np.zeros(count), "drawn_utilities": np.zeros((m, count))}
+    return said
 
 
 def _run_observed(

@@ -1,0 +1,86 @@
+"""What program-solving learners keep of an episode, and many episodes of a fixed policy in one call.
+
+Counts are dense, (H, S, A) and (H, S, A, S): the confidence sets are about every next state, seen or not. Beside the
+totals there are the same sums *since the last plan*, which iterative learners take their steps from.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flexdome.kernels.episodes import play
+from flexdome.kernels.jit import kernel
+
+__all__ = ["Records", "play_fixed", "record"]
+
+
+class Records(NamedTuple):
+    """Totals over all episodes, and what was seen since the last plan; the caller owns the arrays."""
+
+    n_visits: np.ndarray  # (H, S, A)
+    n_next: np.ndarray  # (H, S, A, S); nothing follows the last step
+    sums: np.ndarray  # (1 + m, H, S, A) of rewards and utilities
+    alpha_sum: np.ndarray  # (m,) of threshold samples
+    alpha_count: np.ndarray  # (1,)
+    new_visits: np.ndarray  # (H, S, A) since the last plan
+    new_sums: np.ndarray  # (1 + m, H, S, A)
+    new_returns: np.ndarray  # (1 + m, H, S, A): sums of what followed, this step included
+    limit: np.ndarray  # (H, S, A): a visit count that has reached it has doubled since the last plan
+
+
+@kernel
+def record(records, states, actions, rewards, utilities, thresholds, new):
+    """Add one episode; whether a cell it visited has doubled its count comes back.
+
+    ``thresholds`` is (m, H), or of size 0. Only a ``new`` episode counts as one played since the last plan.
+    """
+    H, m = actions.size, utilities.shape[0]
+    doubled = False
+    for h in range(H):
+        s, a = states[h], actions[h]
+        records.n_visits[h, s, a] += 1.0
+        if h + 1 < H:
+            records.n_next[h, s, a, states[h + 1]] += 1.0
+        records.sums[0, h, s, a] += rewards[h]
+        for i in range(m):
+            records.sums[1 + i, h, s, a] += utilities[i, h]
+        if records.n_visits[h, s, a] >= records.limit[h, s, a]:
+            doubled = True
+    if thresholds.size > 0:
+        for i in range(m):
+            for h in range(H):
+                records.alpha_sum[i] += thresholds[i, h]
+        records.alpha_count[0] += H
+    if new:
+        for h in range(H):
+            s, a = states[h], actions[h]
+            records.new_visits[h, s, a] += 1.0
+            records.new_sums[0, h, s, a] += rewards[h]
+            for i in range(m):
+                records.new_sums[1 + i, h, s, a] += utilities[i, h]
+        for j in range(1 + m):
+            total = 0.0
+            for h in range(H - 1, -1, -1):
+                total += rewards[h] if j == 0 else utilities[j - 1, h]
+                records.new_returns[j, h, states[h], actions[h]] += total
+    return doubled
+
+
+@kernel
+def play_fixed(records, policies, choice, stop, truth, uniforms, thresholds, begin, end, buffers, played):
+    """Play and record episodes ``begin`` to ``end`` (numbers of rows), each of policy ``choice[t]``.
+
+    Returns the row after the last one played, and whether a count has doubled; with ``stop`` that ends the call.
+    """
+    none = np.zeros((0, 0))
+    doubled = False
+    for t in range(begin, end):
+        play(policies[choice[t]], truth, uniforms, t, buffers)
+        observed = thresholds[t] if thresholds.size > 0 else none
+        doubled = record(
+            records, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, observed, True
+        )  # fmt: skip
+        played[0] += 1
+        if doubled and stop:
+            return t + 1, doubled
+    return end, doubled

@@ -1,0 +1,125 @@
+"""OptDual-CMDP (Efroni, Mannor and Pirotta 2020, Algorithm 3): a dual step, and extended value iteration.
+
+With the confidence set C and the optimistic means r~, d~ of :mod:`flexdome.learners.optcmdp`, in utility form, lam = 0
+at first and t_lam = sqrt(H^2 m K / rho^2):
+
+    (pi_k, p_k) = argmax over pi and p in C of V_{r~} + sum_i lam_i (V_{d~_i} - alpha_i)       (one extended pass)
+    lam_{k+1}   = [lam_k + (1 / t_lam) (alpha - V_{d~}^{pi_k}(p_k))]_+                         (no upper bound)
+
+Claimed: *weak* regret and violation of order sqrt(K). Its policies are deterministic and swing about the optimum.
+
+Reconstructed
+-------------
+The steps are those of the paper's listing. Not verified: the constants of sqrt(L / n), and rho, for which
+H / Slater gap is taken. Thresholds are assumed known: where they are not, the mean of their samples is used.
+
+Deviations
+----------
+``replan`` says when the confidence set is made anew. The dual step and the pass are made in every episode all the same,
+with the set there is: a step for many episodes at once would be a leap.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from flexdome.cmdp import Problem
+from flexdome.cmdp.validation import Float, as_float
+from flexdome.learners.base import Arrays
+from flexdome.learners.confidence import TransitionSet, estimates
+from flexdome.learners.optcmdp import Confidence, OptimisticSet
+from flexdome.learners.program_learner import Plan, ProgramLearner
+from flexdome.learners.programs import ExtendedOracle
+from flexdome.learners.records import LARGEST_SUM, StateReader
+from flexdome.learners.tuning import Tuning, checked, chosen
+from flexdome.planning.evaluation import deterministic_policy
+
+__all__ = ["OptDual"]
+
+PRACTICAL = {"bonus_scale": 1e-3, "dual_step": 0.1}  # docs/tuning.md
+
+
+class OptDual(ProgramLearner):
+    """The dual method over a confidence set.
+
+    Parameters
+    ----------
+    replan : when the confidence set is renewed: ``"episode"`` (as published), ``"doubling"``, a factor, every k
+    tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
+    bonus_scale : of all widths; 1 is the theory's
+    dual_step : 1 / t_lam
+    dual_bound : rho, which only the theory's dual step uses; None is H / Slater gap
+    confidence : ``"bernstein"`` (as published) or ``"l1"``
+    """
+
+    id: ClassVar[str] = "optdual"
+    every_episode: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        episodes: int = 80_000,
+        delta: float = 0.1,
+        seed: int = 0,
+        *,
+        replan: Any = "episode",
+        tuning: Tuning = "theory",
+        bonus_scale: float | None = None,
+        dual_step: float | None = None,
+        dual_bound: float | None = None,
+        confidence: Confidence = "bernstein",
+    ) -> None:
+        episodes, delta = checked(problem, episodes, delta)
+        H, m = problem.horizon, problem.constraints
+        rho = H / problem.slater_gap if dual_bound is None else as_float("dual_bound", dual_bound, low=0.0)
+        theory = {"bonus_scale": 1.0, "dual_step": rho / math.sqrt(H**2 * m * episodes)}
+        numbers = chosen(tuning, theory, PRACTICAL, {"bonus_scale": bonus_scale, "dual_step": dual_step})
+        given = {"delta": delta, "tuning": tuning, **numbers, "dual_bound": rho, "confidence": confidence}
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
+        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence)
+        self._dual_step = numbers["dual_step"]
+        self._lam = np.zeros(m)
+        self._oracle: ExtendedOracle  # over the confidence set of the last plan
+        self._begin()
+
+    def _respond(self) -> Plan:
+        """Line 1: the best policy and model for the multipliers."""
+        none = np.zeros((0, 0, 0))
+        actions, values = self._oracle.respond(np.append(1.0, self._lam), none.astype(bool), none)
+        return Plan.single(deterministic_policy(actions, self.problem.actions), self._lam.copy(), values)
+
+    def _move(self) -> None:
+        """Line 2: the multipliers, from what the plan held its utilities to be."""
+        self._lam = np.maximum(self._lam + self._dual_step * (self.thresholds - self._now.values[1:]), 0.0)
+
+    def _plan(self, episodes: int) -> Plan:
+        if episodes > 0:
+            self._move()
+        est = estimates(self.problem, self.records)
+        self._hold(self._set.transitions(est), self._set.means(est))
+        return self._respond()
+
+    def _step(self) -> Plan:
+        self._move()
+        return self._respond()
+
+    def _hold(self, transitions: TransitionSet, f: Float) -> None:
+        self._oracle = ExtendedOracle(transitions, f, self.problem.initial)
+
+    def _widths(self) -> Float:
+        return self._set.width(estimates(self.problem, self.records))
+
+    def _memory(self) -> Arrays:
+        lo, up, spare, radius = self._oracle.transitions.arrays
+        return {"lam": self._lam, "lo": lo, "up": up, "spare": spare, "radius": radius, "f": self._oracle.model.f}
+
+    def _recall(self, reader: StateReader) -> None:
+        shapes = {name: array.shape for name, array in self._memory().items()}
+        self._lam = reader.take("own_lam", shapes["lam"], 0.0, LARGEST_SUM)
+        lo, up, spare = (reader.take(f"own_{name}", shapes[name], -1e-9, 1.0) for name in ("lo", "up", "spare"))
+        radius = reader.take("own_radius", shapes["radius"], 0.0, 2.0)
+        f = reader.take("own_f", shapes["f"], 0.0, LARGEST_SUM)
+        self._hold(TransitionSet(lo, up, spare, radius), f)

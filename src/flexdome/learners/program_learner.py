@@ -1,0 +1,254 @@
+"""What learners that solve a program have in common.
+
+They count what they see, and from time to time they *plan*: estimates and confidence sets are made anew, a program is
+solved on them, and its policy is played until the next plan. The papers plan in every episode; ``replan`` makes that an
+option (:mod:`flexdome.learners.replanning`). A learner that iterates (a mirror step, a multiplier) takes one step at
+each plan, from everything seen since the last: with ``replan="episode"`` that is the published step, with n episodes
+in between it is a step for all n of them.
+
+A member of the family writes one method, ``_plan``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.validation import Float, frozen, shown
+from flexdome.errors import ValidationError
+from flexdome.kernels.records import Records, record
+from flexdome.learners.base import Arrays, Beliefs, Learner
+from flexdome.learners.records import LARGEST_SUM, StateReader, make_records, restore_records
+from flexdome.learners.replanning import as_replan
+from flexdome.planning.evaluation import markov_policy
+
+__all__ = ["Plan", "ProgramLearner", "policy_of"]
+
+STREAM = 97  # of the numbers with which a learner draws among its policies
+MOST = 64  # policies in a mixture read from a file
+
+
+def policy_of(occupancy: Float) -> Float:
+    """x_h(s, a) / sum_a x_h(s, a), uniform where a state is not reached."""
+    return markov_policy(np.maximum(occupancy, 0.0))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is played until the next plan: a mixture of policies, and what the program says of it.
+
+    Attributes
+    ----------
+    policies : (k, H, S, A) and weights (k,) they are drawn with
+    multipliers : (m,)
+    values : (1 + m,) estimated reward and utilities
+    """
+
+    policies: Float
+    weights: Float
+    multipliers: Float
+    values: Float
+
+    @classmethod
+    def single(cls, policy: Float, multipliers: Float, values: Float) -> Plan:
+        """One policy."""
+        return cls(policy[None], np.ones(1), multipliers, values)
+
+
+class ProgramLearner(Learner):
+    """A learner of the family.
+
+    Parameters
+    ----------
+    replan : when to plan, see :mod:`flexdome.learners.replanning`
+    given : the member's own options, as they go to a file
+    """
+
+    every_episode: ClassVar[bool] = False  # whether the policy moves between plans too (see ``_step``)
+    own_randomness: ClassVar[bool] = False  # whether it draws among several policies
+
+    def __init__(self, problem: Problem, *, episodes: int, seed: int, replan: Any, given: Mapping[str, Any]) -> None:
+        super().__init__(problem, episodes, seed)
+        self.replan = as_replan(replan)
+        self._given = {"episodes": self.episodes, "seed": self.seed, "replan": self.replan.given, **given}
+        self.records: Records = make_records(problem)
+        self._planned = 0  # the episode after which the present plan was made
+        H, S, A, m = problem.horizon, problem.states, problem.actions, problem.constraints
+        self._now = Plan.single(np.full((H, S, A), 1.0 / A), np.zeros(m), np.zeros(1 + m))
+
+    # -- what a member writes ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _plan(self, episodes: int) -> Plan:
+        """The plan from now on; ``episodes`` were played since the last one (0 at the start)."""
+
+    @abstractmethod
+    def _widths(self) -> Float:
+        """(H, S, A) the confidence width, or the bonus, of each cell."""
+
+    def _step(self) -> Plan:
+        """What an episode between two plans changes, for members with ``every_episode``."""
+        return self._now
+
+    def _memory(self) -> Arrays:
+        """What a member remembers beside its counts and its plan."""
+        return {}
+
+    def _recall(self, reader: StateReader) -> None:
+        """Take back what :meth:`_memory` gave, by ``reader.take``."""
+
+    def notes(self) -> dict[str, float]:
+        """Numbers about the present plan that go into the history's diagnostics."""
+        return {}
+
+    # -- what all share ----------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Make the first plan; the last line of a member's constructor."""
+        self._now = self._plan(0)
+
+    @property
+    def thresholds(self) -> Float:
+        """(m,) known, or the mean of the samples (0 before the first)."""
+        known = self.problem.thresholds
+        sampled = self.records.alpha_sum / max(self.records.alpha_count[0], 1.0)
+        return np.where(np.isnan(known), sampled, known)
+
+    @property
+    def policy(self) -> Float:
+        """(H, S, A) to play next: for a mixture the one that is drawn for the next episode."""
+        pi: Float = frozen(self._now.policies[self.draws(1)[0]].copy())
+        return pi
+
+    @property
+    def multipliers(self) -> Float:
+        """(m,) paired with that policy."""
+        lam: Float = frozen(self._now.multipliers.copy())
+        return lam
+
+    @property
+    def mixture(self) -> tuple[Float, Float]:
+        """Weights (k,) and policies (k, H, S, A) that an episode is drawn from."""
+        return frozen(self._now.weights.copy()), frozen(self._now.policies.copy())
+
+    @property
+    def visits(self) -> Float:
+        """(H, S, A) how often each cell was seen."""
+        return self.records.n_visits.copy()
+
+    @property
+    def planned(self) -> int:
+        """The episode after which the present plan was made, 0 for the first."""
+        return self._planned
+
+    @property
+    def planned_values(self) -> Float:
+        """(1 + m,) what the plan holds its reward and utilities to be."""
+        return self._now.values.copy()
+
+    def draws(self, count: int) -> np.ndarray:
+        """(count,) which policy of the mixture the next episodes play.
+
+        The number an episode is drawn with depends on the learner's seed and the episode alone.
+        """
+        k = self._now.weights.size
+        if k == 1:
+            return np.zeros(count, dtype=np.int64)
+        bits = np.random.PCG64(np.random.SeedSequence([self.seed, STREAM]))
+        bits.advance(self.episode)
+        u = np.random.Generator(bits).random(count)
+        chosen = np.searchsorted(np.cumsum(self._now.weights), u, side="right")
+        return np.minimum(chosen, int(np.flatnonzero(self._now.weights)[-1])).astype(np.int64)
+
+    def steady(self) -> int:
+        """For how many episodes at least the plan stays as it is, unless a count doubles where that matters."""
+        return 1 if self.every_episode else max(self.replan.following(self._planned) - self.episode, 1)
+
+    def settle(self, doubled: bool) -> None:
+        """After the episodes that were recorded: plan, if it is time."""
+        if (doubled and self.replan.doubling) or self.episode >= self.replan.following(self._planned):
+            self._make_plan()
+        elif self.every_episode:
+            self._now = self._step()
+
+    def _make_plan(self) -> None:
+        now = self._plan(self.episode - self._planned)
+        records = self.records
+        for array in (records.new_visits, records.new_sums, records.new_returns):
+            array[:] = 0.0
+        records.limit[:] = records.n_visits + np.maximum(records.n_visits, 1.0)
+        self._now, self._planned = now, self.episode
+
+    def observe(self, episode: Episode) -> None:
+        """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
+        doubled = record(self.records, *self._checked(episode), True)
+        self._count()
+        self.settle(doubled)
+
+    def preload(self, episodes: Iterable[Episode]) -> None:
+        """Take logged episodes as data, whatever policy made them; the policy does not move before the next plan."""
+        if not isinstance(episodes, Iterable):
+            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
+        checked = []
+        for k, episode in enumerate(episodes):
+            try:
+                checked.append(self._checked(episode))
+            except ValidationError as error:
+                raise ValidationError(f"episodes[{k}]: {error}") from None
+        for data in checked:
+            record(self.records, *data, False)
+
+    def _checked(self, episode: Any) -> tuple[Any, ...]:
+        if not isinstance(episode, Episode):
+            raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
+        return episode.checked(self.problem)
+
+    def beliefs(self) -> Beliefs:
+        """What the learner holds to be true of what it is about to play."""
+        return Beliefs(
+            value=float(self._now.values[0]),
+            utilities=self._now.values[1:].copy(),
+            thresholds=self.thresholds,
+            margin=np.zeros(self.problem.constraints),
+            widths=self._widths(),
+            visits=self.visits,
+        )
+
+    def _thresholds_changed(self) -> None:
+        self._make_plan()
+
+    def _options(self) -> dict[str, Any]:
+        return dict(self._given)
+
+    def _state(self) -> Arrays:
+        now = self._now
+        return {
+            **{name: array.copy() for name, array in self.records._asdict().items()},
+            "planned": np.array([self._planned], dtype=np.int64),
+            "plan_weights": now.weights,
+            "plan_policies": now.policies,
+            "plan_multipliers": now.multipliers,
+            "plan_values": now.values,
+            **{f"own_{name}": array for name, array in self._memory().items()},
+        }
+
+    def _restore(self, state: Arrays) -> None:
+        reader = StateReader(state)
+        records = restore_records(self.records, reader, self.episode)
+        planned = int(reader.take("planned", (1,), 0, self.episode, whole=True)[0])
+        k, m = reader.length("plan_weights"), self.problem.constraints
+        if not 1 <= k <= MOST:
+            raise ValidationError(f"state.plan_weights has {k} entries; there are 1 to {MOST} policies")
+        weights = reader.rows("plan_weights", (k,))
+        policies = reader.rows("plan_policies", (k, *records.n_visits.shape))
+        multipliers = reader.take("plan_multipliers", (m,), 0.0, LARGEST_SUM)
+        values = reader.take("plan_values", (1 + m,), -LARGEST_SUM, LARGEST_SUM)
+        self._recall(reader)
+        reader.finish()
+        self.records, self._planned = records, planned
+        self._now = Plan(policies, weights, multipliers, values)
