@@ -105,9 +105,7 @@ class OptCMDP(ProgramLearner):
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
-        best = extended_program(
-            self._set.transitions(est), self._set.means(est), self.problem.initial, self.thresholds
-        )
+        best = extended_program(self._set.transitions(est), self._set.means(est), self.problem.initial, self.thresholds)
         return Plan.single(policy_of(best.occupancy), best.multipliers, best.values)
 
     def _widths(self) -> Float:

@@ -90,9 +90,7 @@ def restore_records(records: Records, reader: StateReader, episode: int) -> Reco
     low = {"alpha_sum": -LARGEST_SUM}
     taken = Records(
         **{
-            name: reader.take(
-                name, array.shape, low.get(name, 0.0), high.get(name, LARGEST_SUM), whole=name in WHOLE
-            )
+            name: reader.take(name, array.shape, low.get(name, 0.0), high.get(name, LARGEST_SUM), whole=name in WHOLE)
             for name, array in records._asdict().items()
         }
     )
