@@ -72,7 +72,8 @@ class OptCMDPBonus(ProgramLearner):
     def _bonus(self, est: Estimates) -> Float:
         """(1 + m, H, S, A)."""
         transitions = self.problem.horizon * bernstein(est, self._log_p).sum(axis=-1)
-        return self._scale * (est.width(np.sqrt(self._log / est.n)) + transitions)
+        bonus: Float = self._scale * (est.width(np.sqrt(self._log / est.n)) + transitions)
+        return bonus
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
@@ -80,4 +81,5 @@ class OptCMDPBonus(ProgramLearner):
         return Plan.single(policy_of(best.occupancy), best.multipliers, best.values)
 
     def _widths(self) -> Float:
-        return self._bonus(estimates(self.problem, self.records))[0]
+        widest: Float = self._bonus(estimates(self.problem, self.records)).max(axis=0)
+        return widest

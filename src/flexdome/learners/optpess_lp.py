@@ -113,7 +113,8 @@ class OptPessLP(ProgramLearner):
     def _widths(self) -> Float:
         H, S = self.problem.horizon, self.problem.states
         means, transitions = self._beta(estimates(self.problem, self.records))
-        return means[1:].max(axis=0) + S * H * transitions
+        width: Float = means[1:].max(axis=0) + S * H * transitions
+        return width
 
     def _memory(self) -> Arrays:
         return {"baseline": np.array([self._baseline], dtype=np.int64)}

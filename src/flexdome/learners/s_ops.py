@@ -1,0 +1,110 @@
+"""S-OPS (Stradi, Castiglioni, Marchesi and Gatti 2025): safe in every episode, by mixing with a known safe policy.
+
+As :mod:`flexdome.learners.sv_ops`, in the paper's cost form, with a known policy pi<> of costs beta < tau. The policy
+of an episode is drawn: pi<> with probability lam_{t-1}, pi^_t otherwise. With
+
+    w_i   = min{(g^_i + xi) . u^_{t+1}, H},   u^_{t+1} the largest occupancies of pi^_{t+1} in any model of the set
+    lam_t = max over {i : w_i > tau_i} of (w_i - tau_i) / (w_i - beta_i), or 0;   lam_0 = max_i (H - tau_i) / (H - beta_i)
+
+the *mixture* costs at most lam beta + (1 - lam) w <= tau with high probability; lam_t = 1 where no occupancy of the set
+is optimistically safe. Claimed: regret of order sqrt(T) / min_i (tau_i - beta_i) and no violation in any episode.
+
+``learner.mixture`` is (lam, 1 - lam) and (pi<>, pi^); ``learner.policy`` is the one drawn for the next episode, with
+numbers that depend on the learner's seed and the episode alone. Histories evaluate the mixture; the diagnostics
+``drawn_value`` and ``drawn_utilities`` are those of the policies that were drawn.
+
+Reconstructed
+-------------
+The steps are a later paper's restatement. Its u_t, for the loss estimates, is the largest occupancy of the mixture;
+here it is the mixture of the largest occupancies, which is as large or larger. Thresholds are assumed known: where they
+are not, the mean of their samples is used, and lam = 1 while that mean is not below the utility of pi<>.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from flexdome.cmdp import Problem
+from flexdome.cmdp.validation import Float
+from flexdome.learners.base import Arrays
+from flexdome.learners.baseline import as_baseline, stored_baseline
+from flexdome.learners.confidence import Estimates, TransitionSet
+from flexdome.learners.loop_free import occupancy_bound
+from flexdome.learners.program_learner import Plan
+from flexdome.learners.records import StateReader
+from flexdome.learners.sv_ops import SVOPS
+from flexdome.learners.tuning import Tuning
+
+__all__ = ["SOPS"]
+
+
+class SOPS(SVOPS):
+    """Mirror descent mixed with a known safe policy.
+
+    Parameters
+    ----------
+    safe_policy : the known policy and its utilities (:class:`flexdome.SafePolicy`)
+    replan : when a step is made: ``"episode"`` (as published), ``"doubling"``, a factor such as 1.1, every k
+    tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
+    bonus_scale : of all widths; 1 is the theory's, and with less the guarantee is gone
+    step_size, exploration : eta and gamma
+    """
+
+    id: ClassVar[str] = "s-ops"
+    own_randomness: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        episodes: int = 80_000,
+        delta: float = 0.1,
+        seed: int = 0,
+        *,
+        safe_policy: Any = None,
+        replan: Any = "episode",
+        tuning: Tuning = "theory",
+        bonus_scale: float | None = None,
+        step_size: float | None = None,
+        exploration: float | None = None,
+    ) -> None:
+        self.safe_policy = as_baseline(self.id, problem, safe_policy)
+        more = {"safe_policy": stored_baseline(self.safe_policy)}
+        self._prepare(problem, episodes, delta, seed, replan, tuning, bonus_scale, step_size, exploration, more)
+        self._weight = 1.0  # lam, with which the safe policy is drawn
+        self._begin()
+
+    def _played_from(self, est: Estimates, transitions: TransitionSet, pi: Float) -> Plan:
+        H, mu, safe = self.problem.horizon, self.problem.initial, self.safe_policy
+        tau, beta = H - self.thresholds, H - safe.utilities
+        bound = occupancy_bound(transitions, mu, pi)
+        costs = est.costs + self._set.xi(est)[1:]
+        w = np.minimum(np.einsum("ihsa,hsa->i", costs, bound), float(H))
+        if self.episode == 0:
+            w = np.full_like(w, float(H))  # lam_0
+        self._weight = self._mixing(w, tau, beta)
+        own = occupancy_bound(transitions, mu, safe.policy)
+        self._upper = self._weight * own + (1.0 - self._weight) * bound
+        values = self._values(est)
+        values[1:] = self._weight * safe.utilities + (1.0 - self._weight) * values[1:]
+        weights = np.array([self._weight, 1.0 - self._weight])
+        return Plan(np.stack([safe.policy, pi]), weights, self._lam.copy(), values)
+
+    def _mixing(self, w: Float, tau: Float, beta: Float) -> float:
+        """lam_t."""
+        if not self._safe or (beta >= tau).any():
+            return 1.0
+        over = w > tau
+        return float(((w - tau) / (w - beta))[over].max()) if over.any() else 0.0
+
+    def notes(self) -> dict[str, float]:
+        """With what probability the known safe policy is played, and whether an occupancy was optimistically safe."""
+        return {"baseline": self._weight, **super().notes()}
+
+    def _memory(self) -> Arrays:
+        return {**super()._memory(), "weight": np.array([self._weight])}
+
+    def _recall(self, reader: StateReader) -> None:
+        super()._recall(reader)
+        self._weight = float(reader.take("own_weight", (1,), 0.0, 1.0)[0])
