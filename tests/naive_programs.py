@@ -63,6 +63,11 @@ def corners(lo, up):
     return np.array(found)
 
 
+def ends(lo, up, h, s, a, v):
+    """The means of v at the corners of a row; nothing follows the last step."""
+    return corners(lo[h, s, a], up[h, s, a]) @ v if h + 1 < lo.shape[0] else np.zeros(1)
+
+
 def extended_best(lo, up, g, mu):
     """The largest value of any policy in any model of the box, by trying every corner of every row."""
     H, S, A = g.shape
@@ -70,7 +75,7 @@ def extended_best(lo, up, g, mu):
     for h in reversed(range(H)):
         best = np.zeros(S)
         for s in range(S):
-            best[s] = max(g[h, s, a] + (corners(lo[h, s, a], up[h, s, a]) @ v).max() for a in range(A))
+            best[s] = max(g[h, s, a] + ends(lo, up, h, s, a, v).max() for a in range(A))
         v = best
     return mu @ v
 
@@ -83,8 +88,7 @@ def extended_policy_value(lo, up, g, mu, pi, sign):
         value = np.zeros(S)
         for s in range(S):
             for a in range(A):
-                ends = sign * (corners(lo[h, s, a], up[h, s, a]) @ v)
-                value[s] += pi[h, s, a] * (g[h, s, a] + sign * ends.max())
+                value[s] += pi[h, s, a] * (g[h, s, a] + sign * (sign * ends(lo, up, h, s, a, v)).max())
         v = value
     return mu @ v
 

@@ -31,6 +31,7 @@ def test_list_shows_every_learner_with_its_claims(capsys):
     out = capsys.readouterr().out
     assert all(id in out for id in fd.LEARNERS)
     assert "T^(5/6), strong" in out
+    assert "program of S^2 A H variables" in out
 
 
 def test_solve_prints_the_exact_optimum(capsys):

@@ -16,7 +16,9 @@ from test_peers import three_states
 OCCUPANCY = ("optcmdp-bonus", "optpess-lp")
 EXTENDED = ("optdual", "optcmdp", "dope")
 SAFE = ("optpess-lp", "dope")
-PROGRAMS = (*OCCUPANCY, *EXTENDED)
+PLANS = (*OCCUPANCY, *EXTENDED)  # learners whose plan is a program's solution
+STEPS = ("optaug", "sv-ops", "s-ops", "cpd-po", "omdpd")  # learners whose plan is a step from the last one
+PROGRAMS = (*PLANS, *STEPS)
 
 
 def options_for(name, cmdp, slack=None):
@@ -194,7 +196,7 @@ def test_what_is_revealed_has_no_width():
 # -- learners on solved problems ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "optdual"])
+@pytest.mark.parametrize("name", [name for name in PLANS if name != "optdual"])
 @pytest.mark.parametrize("environment", ["three", "independent", "multi"])
 def test_a_learner_that_is_told_everything_plays_the_optimum_at_once(name, environment):
     if environment == "three":
@@ -224,7 +226,7 @@ def test_every_learner_comes_within_its_own_width_of_the_hand_solved_optimum(nam
     tail = slice(-T // 2, None)
     occupancy = fd.occupancy(cmdp, fd.solve(cmdp).policy)
     width = max(float((learner.beliefs().widths * occupancy).sum()), 0.02)
-    if name == "optdual":  # its policies swing: on average
+    if name in ("optdual", "cpd-po", "omdpd"):  # their policies swing: on average
         assert abs(history.reward_gap[tail].mean()) <= 2 * width
         assert history.violation[0, tail].mean() <= 2 * width
     else:
@@ -298,7 +300,7 @@ def test_with_theory_constants_no_episode_of_twenty_seeds_violates(name):
     assert all(t is not None and t < 20_000 for t in first), first
 
 
-@pytest.mark.parametrize("name", SAFE)
+@pytest.mark.parametrize("name", [*SAFE, "s-ops", "optaug"])
 def test_a_missing_safe_policy_is_named(name):
     problem = two_ways().problem()
     with pytest.raises(fd.FlexDOMEError, match="safe_policy is missing"):
@@ -367,7 +369,7 @@ def test_doubling_plans_exactly_when_a_count_has_doubled():
 
 
 @pytest.mark.parametrize("rule", ["doubling", 1.1, 7])
-@pytest.mark.parametrize("name", ["optcmdp-bonus", "optdual", "dope"])
+@pytest.mark.parametrize("name", ["optcmdp-bonus", "optdual", "dope", "s-ops"])
 def test_every_rule_keeps_the_contract(name, rule):
     assert len(fd.check_learner(fd.LEARNERS[name].load(), replan=rule)) >= 8
 
@@ -399,7 +401,7 @@ def test_new_thresholds_are_planned_for_at_once(name):
     tighter = cmdp.alpha + 0.5 * fd.slater_gap(cmdp)
     learner.set_thresholds(tighter)
     assert learner.planned == 10
-    if name not in ("optdual", "dope"):  # a dual step comes with the next episode; the first phase is not over
+    if name in ("optcmdp", "optcmdp-bonus", "optpess-lp"):  # others take a step, or are in their first phase
         assert (learner.policy != before).any()
         assert (fd.evaluate(cmdp, learner.policy).utilities >= tighter - 1e-8).all()
 
@@ -439,6 +441,10 @@ def test_a_problem_that_is_too_large_is_refused():
         ("optcmdp", {"tuning": "best"}, "tuning is 'best'"),
         ("optcmdp-bonus", {"bonus_scale": -1.0}, "bonus_scale"),
         ("optdual", {"dual_step": float("nan")}, "dual_step"),
+        ("sv-ops", {"exploration": 0.0}, "exploration is 0.0; it must be positive"),
+        ("cpd-po", {"exploration": 0.0}, "exploration is 0.0; it must be positive"),
+        ("omdpd", {"growth": 0.0}, "growth is 0.0; it must be positive"),
+        ("omdpd", {"inner_steps": 0}, "inner_steps is 0"),
     ],
 )
 def test_bad_options_are_refused(name, options, message):
@@ -453,3 +459,34 @@ def test_an_optimistic_program_without_a_solution_plays_the_largest_slack():
     learner.set_thresholds([2.99], slater_gap=0.005)
     most = fd.baselines(cmdp).safest[0][1].utilities[0]
     assert fd.evaluate(cmdp, learner.policy).utilities[0] == pytest.approx(most, abs=1e-9)
+
+
+# -- the experiments of Bura et al. 2022 -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environment", "sign", "shift", "limit", "budget", "optimum", "free", "baseline"),
+    [
+        ("factored-v1", -1.0, 0.0, 3.0, 0.6, -2.0, (-4.0, 6.0), -0.4),
+        ("media-v1", -1.0, 10.0, 5.0, 1.0, 6.7467, (5.3931, 9.9087), 8.9835),
+        ("inventory-v1", 1.0, 0.0, 3.5, 0.7, 6.6653, (7.0, 4.5053), 1.5557),
+    ],
+)
+def test_the_values_of_the_dope_experiments_are_matched(
+    environment, sign, shift, limit, budget, optimum, free, baseline
+):
+    cmdp = fd.make_cmdp(environment)
+    H = cmdp.horizon
+    best, safe = fd.solve(cmdp), fd.safe_policy(cmdp, limit - budget)
+    assert shift + sign * best.value == pytest.approx(optimum, abs=1e-4)
+    assert H - best.utilities[0] == pytest.approx(limit, abs=1e-6)
+    selfish = fd.baselines(cmdp).best[1]
+    assert shift + sign * selfish.value == pytest.approx(free[0], abs=1e-4)
+    assert H - selfish.utilities[0] == pytest.approx(free[1], abs=1e-4)
+    assert shift + sign * fd.evaluate(cmdp, safe.policy).value == pytest.approx(baseline, abs=1e-4)
+    assert H - safe.utilities[0] == pytest.approx(budget, abs=1e-6)
+    # And a learner that is told everything plays that optimum, from that baseline.
+    problem = cmdp.problem(reveal=("rewards", "utilities", "transitions"))
+    for name, more in (("dope", {"baseline_episodes": 0}), ("optpess-lp", {})):
+        learner = fd.make_learner(name, problem, episodes=10, safe_policy=safe, **more)
+        assert shift + sign * fd.evaluate(cmdp, learner.policy).value == pytest.approx(optimum, abs=1e-4)

@@ -42,12 +42,16 @@ def list_(
             spec = named_experiment(name)
             table.add_row(name, spec.id, str(sum(1 for _ in spec.runs())), spec.description)
     else:
-        columns = ("id", "what it is", "regret", "violation", "last iterate", "needs", "reconstructed", "source")
+        columns = (
+            *("id", "what it is", "regret", "violation", "last iterate"),
+            *("needs", "replanning", "reconstructed", "source"),
+        )
         table = plain_table(what, *columns)
         for entry in LEARNERS.values():
             needs, parts = (", ".join(x) or "-" for x in (entry.needs, entry.reconstructed))
             last = "claimed" if entry.last_iterate else "-"
-            table.add_row(entry.id, entry.summary, entry.regret, entry.violation, last, needs, parts, entry.citation)
+            claims = entry.regret, entry.violation, last
+            table.add_row(entry.id, entry.summary, *claims, needs, entry.replanning or "-", parts, entry.citation)
     show(table)
 
 
@@ -80,7 +84,9 @@ def solve(
 
 
 def bench(
-    what: Annotated[Literal["learning", "planning"], tyro.conf.Positional] = "learning", /, full: bool = False
+    what: Annotated[Literal["learning", "planning", "programs"], tyro.conf.Positional] = "learning",
+    /,
+    full: bool = False,
 ) -> None:
     """Print the speed table: ratios measured in one run, with the machine's name and versions.
 
@@ -89,7 +95,7 @@ def bench(
       flexdome bench planning --full
 
     Args:
-        what: the episode loop, or the solvers of known models
+        what: the episode loop, the solvers of known models, or the learners that solve a program
         full: also the rows that take minutes
     """
     import sys

@@ -57,7 +57,7 @@ def estimates(problem: Problem, records: Records) -> Estimates:
     if problem.utilities is not None:
         f[1:], known[1:], costs = problem.utilities, True, 1.0 - problem.utilities
     if problem.transitions is not None:
-        return Estimates(n, np.array(problem.transitions), f, costs, np.ones_like(seen), known, True)
+        return Estimates(n, np.array(problem.transitions, order="C"), f, costs, np.ones_like(seen), known, True)
     return Estimates(n, records.n_next / n[..., None], f, costs, seen, known, False)
 
 

@@ -18,9 +18,9 @@ Reconstructed
 From reviews: the inner method is that of Luo, Wei and Lee 2021 on a Lagrangian loss, the dual is binary and like an
 upper confidence bound, Slater's gap enters exactly. The rest is ours. Maximising lam (cost - tau) over [0, Lambda]
 gives 0 or Lambda. Lambda must exceed H / Slater gap: then (Lambda - H / gap) times the violation is bounded by the
-inner method's regret. The factor 2 (``dual_scale``) and the inner constants are from memory. Confidence sets are renewed
-with every plan rather than in epochs. Thresholds are assumed known: where they are not, the mean of their samples is
-used.
+inner method's regret. The factor 2 (``dual_scale``) and the inner constants are from memory. Confidence sets are
+renewed with every plan rather than in epochs. Thresholds are assumed known: where they are not, the mean of their
+samples is used. Tested: the multiplier is 0 or Lambda, by the rule above; the steps agree with a slow twin.
 
 Deviations
 ----------
@@ -79,7 +79,7 @@ class CPDPO(ProgramLearner):
         dual_scale: float | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
-        S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
+        S, A, H = problem.states, problem.actions, problem.horizon
         eta = min(1.0 / (24.0 * H**3), 1.0 / math.sqrt(H * S * A * episodes))
         theory = {"bonus_scale": 1.0, "step_size": eta, "exploration": 2.0 * eta * H, "dual_scale": 2.0}
         named = {

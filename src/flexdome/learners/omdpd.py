@@ -10,8 +10,8 @@ the potential Phi(x) = exp(beta x) - 1 and a scale a,
     q_{k+1}    = argmin_{q in Q} eta M_{k+1} . q + KL(q || q^_{k+1})            from what is expected
     eta        = sqrt(H log(S A)) / sqrt(1 + sum_{j <= k} max |G_j - M_j|^2)
 
-with M_{k+1} the gradient of f_{k+1}, made with the new estimates and lam_{k+1}, at q^_{k+1}. Claimed: *strong* violation
-and regret of order sqrt(K) with neither Slater's condition nor a safe policy, for adversarial costs too.
+with M_{k+1} the gradient of f_{k+1}, made with the new estimates and lam_{k+1}, at q^_{k+1}. Claimed: *strong*
+violation, and regret, of order sqrt(K) with neither Slater's condition nor a safe policy, for adversarial costs too.
 
 Reconstructed
 -------------

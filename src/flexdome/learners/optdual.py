@@ -28,6 +28,7 @@ import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_float
+from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays
 from flexdome.learners.confidence import TransitionSet, estimates
 from flexdome.learners.optcmdp import Confidence, OptimisticSet
@@ -121,5 +122,7 @@ class OptDual(ProgramLearner):
         self._lam = reader.take("own_lam", shapes["lam"], 0.0, LARGEST_SUM)
         lo, up, spare = (reader.take(f"own_{name}", shapes[name], -1e-9, 1.0) for name in ("lo", "up", "spare"))
         radius = reader.take("own_radius", shapes["radius"], 0.0, 2.0)
+        if (lo > up).any():
+            raise ValidationError("state.own_lo exceeds state.own_up")
         f = reader.take("own_f", shapes["f"], 0.0, LARGEST_SUM)
         self._hold(TransitionSet(lo, up, spare, radius), f)

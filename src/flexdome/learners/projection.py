@@ -28,7 +28,6 @@ ENOUGH = 1e-6
 RIDGE = 1e-10
 LONGEST = 10.0  # by which a potential changes in one step: masses by a factor of 22,000
 SHORTEST = 1e-10
-_NONE: Float = np.zeros((0, 0))
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,43 @@ class _Dual:
         H, S, A = log_x.shape
         self.steps, self.states, self.m, self.n = H, S, alpha.size, H * S
         self.x, self.rows = np.zeros((H, S, A)), np.full((H, S, A, S), 1.0 / S)
-        self._given = log_x, p, transitions.lo, transitions.up, u, mu, alpha
-        self.mu = mu
+        self._free = np.zeros((H, S, A, S), dtype=bool)
+        self._given = log_x, p.reshape(-1, S), transitions.lo, transitions.up, u, mu, alpha
+        self.mu, self.u = mu, u
         self.gradient = np.zeros(self.n + self.m)
 
-    def value(self, theta: Float, hessian: Float = _NONE) -> float:
-        """F at ``theta``; the gradient, and the Hessian if it is wanted, are left behind."""
-        return float(kl_dual(theta, *self._given, self.gradient, hessian, self.x, self.rows))
+    def value(self, theta: Float) -> float:
+        """F at ``theta``; gradient and primal point are left behind."""
+        return float(kl_dual(theta, *self._given, self.gradient, self.x, self.rows, self._free))
+
+    def hessian(self) -> Float:
+        """Of F, at the last point: a sum over cells of x g g' and the curvature of -phi.
+
+        g is 1 at (h, s), -p at the states of h + 1, and u at the multipliers; phi curves where p is free of its bounds,
+        by diag(p) - p p' / sum p over those.
+        """
+        H, S, n, m = self.steps, self.states, self.n, self.m
+        out = np.zeros((n + m, n + m))
+        for h in range(H):
+            x, rows, u = self.x[h], self.rows[h], self.u[:, h]
+            here, after = slice(h * S, h * S + S), slice(h * S + S, h * S + 2 * S)
+            out[here, here] += np.diag(x.sum(axis=1))
+            out[here, n:] += (x * u).sum(axis=2).T
+            out[n:, n:] += np.einsum("sa,isa,ksa->ik", x, u, u)
+            if h + 1 < H:
+                flow = x[..., None] * rows
+                free = np.where(self._free[h], rows, 0.0)
+                total = np.maximum(free.sum(axis=-1), 1e-300)
+                flat, loose = rows.reshape(-1, S), free.reshape(-1, S)
+                out[here, after] -= flow.sum(axis=1)
+                out[after, n:] -= np.einsum("sak,isa->ki", flow, u)
+                out[after, after] += flow.reshape(-1, S).T @ flat
+                out[after, after] -= ((x / total).reshape(-1, 1) * loose).T @ loose
+                out[after, after] += np.diag((x[..., None] * free).sum(axis=(0, 1)))
+        upper = np.triu(out, 1)
+        # The blocks on the diagonal are symmetric already; those beside it were written above it only.
+        whole: Float = np.diag(np.diag(out)) + upper + upper.T
+        return whole
 
     def moving(self, theta: Float) -> np.ndarray:
         """Which unknowns are not multipliers at rest at zero."""
@@ -98,15 +127,15 @@ def project(
     u = np.zeros((0, H, S, A)) if u is None else u
     dual = _Dual(transitions, log_x, p, mu, u, np.zeros(0) if alpha is None else alpha)
     n = dual.n
-    theta, hessian = np.zeros(n + dual.m), np.zeros((n + dual.m, n + dual.m))
+    theta = np.zeros(n + dual.m)
     for _ in range(BALANCES):
         theta = dual.balance(theta)
-    value = dual.value(theta, hessian)
+    value = dual.value(theta)
     for _ in range(STEPS):
         left, gradient = dual.residual(theta), dual.gradient.copy()
         if left <= TOLERANCE:
             break
-        direction = _newton(gradient, hessian, dual.moving(theta))
+        direction = _newton(gradient, dual.hessian(), dual.moving(theta))
         step, found = 1.0, False
         while step > SHORTEST and not found:
             trial = theta + step * direction
@@ -124,7 +153,7 @@ def project(
         if not found:
             break
         theta = trial
-        value = dual.value(theta, hessian)
+        value = dual.value(theta)
     dual.value(theta)
     if not dual.residual(theta) <= ENOUGH:
         raise ConvergenceError(f"the KL projection stopped with a residual of {dual.residual(theta):.3g}")

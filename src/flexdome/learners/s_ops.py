@@ -4,7 +4,8 @@ As :mod:`flexdome.learners.sv_ops`, in the paper's cost form, with a known polic
 of an episode is drawn: pi<> with probability lam_{t-1}, pi^_t otherwise. With
 
     w_i   = min{(g^_i + xi) . u^_{t+1}, H},   u^_{t+1} the largest occupancies of pi^_{t+1} in any model of the set
-    lam_t = max over {i : w_i > tau_i} of (w_i - tau_i) / (w_i - beta_i), or 0;   lam_0 = max_i (H - tau_i) / (H - beta_i)
+    lam_t = max over {i : w_i > tau_i} of (w_i - tau_i) / (w_i - beta_i), or 0
+    lam_0 = max_i (H - tau_i) / (H - beta_i)
 
 the *mixture* costs at most lam beta + (1 - lam) w <= tau with high probability; lam_t = 1 where no occupancy of the set
 is optimistically safe. Claimed: regret of order sqrt(T) / min_i (tau_i - beta_i) and no violation in any episode.

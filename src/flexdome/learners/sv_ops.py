@@ -142,8 +142,8 @@ class SVOPS(ProgramLearner):
         return Plan.single(pi, self._lam.copy(), self._values(est))
 
     def _values(self, est: Estimates) -> Float:
-        optimistic = est.f + self._set.xi(est)
-        return np.einsum("jhsa,hsa->j", optimistic, self._q.x)
+        values: Float = np.einsum("jhsa,hsa->j", est.f + self._set.xi(est), self._q.x)
+        return values
 
     def notes(self) -> dict[str, float]:
         """Whether an optimistically safe occupancy was found."""

@@ -217,15 +217,14 @@ def _run_program(
     thresholds = np.zeros((0, 0, 0)) if known else randomness.thresholds(first, count)
     buffers, truth = episode_buffers(cmdp), tuple(cmdp.model)
     said = _empty_notes(learner, m, count)
+    choice = np.zeros(count, dtype=np.int64)
     done = 0
     while done < count:
         begin, (weights, policies) = done, learner.mixture
         values = evaluate_batch(cmdp.model, policies)
-        choice = np.zeros(count, dtype=np.int64)
         end = min(done + learner.steady(), count)
         choice[begin:end] = learner.draws(end - begin)
-        beliefs = learner.planned_values
-        row = np.concatenate([weights @ values, learner.multipliers, beliefs, learner.thresholds])
+        row = np.concatenate([weights @ values, learner.multipliers, learner.planned_values, learner.thresholds])
         about = {"replanned": float(learner.planned == learner.episode), **learner.notes()}
         done, doubled = play_fixed(
             learner.records, policies, choice, learner.replan.doubling, truth, uniforms, thresholds, begin, end,
