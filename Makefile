@@ -26,6 +26,7 @@ types: $(READY)
 bench: $(READY)
 	$(BIN)/flexdome bench planning
 	$(BIN)/flexdome bench learning
+	$(BIN)/flexdome bench programs
 
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"

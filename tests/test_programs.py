@@ -10,6 +10,7 @@ from flexdome.kernels.extended import extended_backward, extended_values, follow
 from flexdome.learners.confidence import TransitionSet, around, bernstein, estimates, l1_ball
 from flexdome.learners.programs import extended_program, known_program
 from flexdome.learners.replanning import as_replan
+from flexdome.planning.decomposition import greedy
 from naive_programs import corners, extended_best, extended_lp, extended_policy_value, highest_occupancy
 from test_peers import three_states
 
@@ -480,9 +481,10 @@ def test_the_values_of_the_dope_experiments_are_matched(
     best, safe = fd.solve(cmdp), fd.safe_policy(cmdp, limit - budget)
     assert shift + sign * best.value == pytest.approx(optimum, abs=1e-4)
     assert H - best.utilities[0] == pytest.approx(limit, abs=1e-6)
-    selfish = fd.baselines(cmdp).best[1]
-    assert shift + sign * selfish.value == pytest.approx(free[0], abs=1e-4)
-    assert H - selfish.utilities[0] == pytest.approx(free[1], abs=1e-4)
+    # Media has many policies of largest reward, with costs from 8.6 to 10: the published 9.9087 is one of them.
+    careful, careless = (greedy(cmdp.model, np.array([1.0, w]))[1] for w in (1e-7, -1e-7))
+    assert shift + sign * careful[0] == pytest.approx(free[0], abs=1e-4)
+    assert H - careful[1] - 1e-4 <= free[1] <= H - careless[1] + 1e-4
     assert shift + sign * fd.evaluate(cmdp, safe.policy).value == pytest.approx(baseline, abs=1e-4)
     assert H - safe.utilities[0] == pytest.approx(budget, abs=1e-6)
     # And a learner that is told everything plays that optimum, from that baseline.

@@ -7,15 +7,15 @@ is the dual function's proximal step: with D(w) = max_x V_f0(x) + w . (V_f(x) - 
     w* = [lam + eta (alpha - V_f(x*))]_+ = argmin_{w >= 0} D(w) + |w - lam|^2 / (2 eta)
 
 (Rockafellar 1976). So columns are generated as for a linear program: extended value iteration evaluates D at w, and the
-model of D by the columns so far gives the next w. That small problem, m + 1 unknowns and a row for each column, is a
-convex quadratic program and goes to HiGHS. When D(w) meets its model, the mixture of columns is optimal.
+model of D by the columns so far gives the next w, from a quadratic program with m + 1 rows. When D(w) meets its model,
+the mixture of columns is optimal. (HiGHS took one such program in a thousand for unbounded, hence the few lines of an
+interior-point method below.)
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
-import highspy
 import numpy as np
 
 from flexdome.cmdp.validation import Float
@@ -28,6 +28,9 @@ __all__ = ["augmented_program", "augmented_value"]
 
 COLUMNS = 300
 TOLERANCE = 1e-9  # relative to the scale of the values
+TURNS = 100
+EXACT = 1e-11  # of the small program
+ENOUGH = 1e-7
 
 
 def augmented_value(values: Float, lam: Float, alpha: Float, eta: float) -> float:
@@ -57,37 +60,54 @@ def augmented_program(
 
 
 def _proximal_point(a: Float, b: Float, lam: Float, eta: float) -> tuple[float, Float, Float]:
-    """argmin_{w >= 0} max_k (a_k + b_k . w) + |w - lam|^2 / (2 eta): that maximum, w, and the columns' weights."""
+    """argmin_{w >= 0} max_k (a_k + b_k . w) + |w - lam|^2 / (2 eta): that maximum, w, and the columns' weights.
+
+    Its dual, over weights v of the columns and slacks, is
+
+        minimise  -a . v + |t|^2 / 2   s.t.  b' v + t / sqrt(eta) - s = lam / eta,  sum v = 1,  (v, t, s) >= 0
+
+    and w its multipliers. Mehrotra's (1992) predictor and corrector: systems of m + 1 unknowns, some twenty of them.
+    """
     K, m = b.shape
-    infinity = highspy.kHighsInf
-    program = highspy.HighsLp()
-    program.num_col_, program.num_row_ = 1 + m, K
-    program.col_cost_ = np.append(1.0, -lam / eta)
-    program.col_lower_ = np.append(-infinity, np.zeros(m))
-    program.col_upper_ = np.full(1 + m, infinity)
-    program.row_lower_, program.row_upper_ = a, np.full(K, infinity)
-    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    program.a_matrix_.start_ = np.arange(0, K * (1 + m) + 1, 1 + m)
-    program.a_matrix_.index_ = np.tile(np.arange(1 + m), K)
-    program.a_matrix_.value_ = np.column_stack([np.ones(K), -b]).ravel()
-    model = highspy.HighsModel()
-    model.lp_ = program
-    model.hessian_.dim_ = 1 + m
-    model.hessian_.format_ = highspy.HessianFormat.kTriangular
-    model.hessian_.start_ = np.append(0, np.arange(m + 1))
-    model.hessian_.index_ = np.arange(1, 1 + m)
-    model.hessian_.value_ = np.full(m, 1.0 / eta)
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in (("output_flag", False), ("threads", 1), ("qp_regularization_value", 0.0)):
-        solver.setOptionValue(option, value)
-    solver.passModel(model)
-    solver.run()
-    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        raise ConvergenceError(f"the quadratic program ended with status {solver.getModelStatus()}")
-    answer = solver.getSolution()
-    w = np.maximum(np.array(answer.col_value)[1:], 0.0)
-    weights = np.maximum(np.array(answer.row_dual), 0.0)
-    total = float(weights.sum())
-    if not abs(total - 1.0) < 1e-3:
-        raise ConvergenceError(f"the quadratic program's weights sum to {total:.6g}, not to one")
-    return float((a + b @ w).max()), w, weights / total
+    quadratic = np.concatenate([np.zeros(K), np.ones(m), np.zeros(m)])
+    linear = np.concatenate([-a, np.zeros(2 * m)])
+    matrix = np.zeros((m + 1, K + 2 * m))
+    unit = min(1.0, math.sqrt(eta))  # of the first m rows
+    matrix[:m, :K], matrix[m, :K] = unit * b.T, 1.0
+    matrix[:m, K : K + m] = np.eye(m) * unit / math.sqrt(eta)
+    matrix[:m, K + m :] = -np.eye(m)
+    right = np.append(unit * lam / eta, 1.0)
+    size, large = 1.0 + float(np.abs(linear).max()), 1.0 + float(np.abs(right).max())
+    x, y, z = np.full(K + 2 * m, 1.0), np.zeros(m + 1), np.full(K + 2 * m, size)
+
+    def move(target: Float) -> tuple[Float, Float, Float]:
+        """The Newton direction towards x z = ``target``."""
+        shrink = 1.0 / (quadratic + z / x)
+        push = dual_left - target / x + z
+        system = (matrix * shrink) @ matrix.T
+        system += 1e-15 * float(np.trace(system)) * np.eye(m + 1)
+        dy = np.linalg.solve(system, -primal_left + (matrix * shrink) @ push)
+        dx = shrink * (matrix.T @ dy - push)
+        return dx, dy, (target - z * dx) / x - z
+
+    def longest(values: Float, change: Float) -> float:
+        """How far one can go before a value vanishes, at most 1."""
+        falling = change < 0.0
+        return float(min(1.0, (-values[falling] / change[falling]).min(initial=1.0)))
+
+    for _ in range(TURNS):
+        primal_left = matrix @ x - right
+        dual_left = quadratic * x + linear - matrix.T @ y - z
+        gap = float(x @ z) / x.size
+        left = max(float(np.abs(dual_left).max()) / size, float(np.abs(primal_left).max()) / large)
+        if gap <= EXACT * size and (left <= EXACT or gap <= 1e-6 * EXACT * size):  # rounding may be all that is left
+            break
+        dx, _, dz = move(np.zeros_like(x))
+        ahead = float((x + longest(x, dx) * dx) @ (z + longest(z, dz) * dz)) / x.size
+        dx, dy, dz = move(gap * (ahead / gap) ** 3 - dx * dz)
+        step = 0.995 * min(longest(x, dx), longest(z, dz))
+        x, y, z = x + step * dx, y + step * dy, z + step * dz
+    if not (gap <= EXACT * size and left <= ENOUGH):
+        raise ConvergenceError(f"the quadratic program stopped with a gap of {gap:.3g} and a residual of {left:.3g}")
+    w = np.maximum(unit * y[:m], 0.0)
+    return float((a + b @ w).max()), w, x[:K] / x[:K].sum()
