@@ -48,7 +48,7 @@ def every_episode(episodes: int = 200) -> None:
             print(f"{name + f', every episode, S=5 A=3 H=5, {tuning}':<66} {human(spent):>9}   < 50 ms", flush=True)
 
 
-def replanning(episodes: int = 3_000, seeds: int = 3) -> None:
+def replanning(episodes: int = 1_500, seeds: int = 2) -> None:
     """What ``replan`` changes: strong regret and strong violation, and the number of plans, as Markdown."""
     cmdp = fd.make_cmdp("independent-v1", seed=0, states=5, actions=3, horizon=5)
     print("| learner | " + " | ".join(f"`{rule!r}`" for rule in RULES) + " |\n|---|" + "---|" * len(RULES))

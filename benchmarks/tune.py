@@ -60,21 +60,16 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     },
 }
 PROGRAMS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "optcmdp-bonus": {"bonus_scale": (0.0, 1e-6, 1e-5, 1e-4, 1e-3)},
+    "optcmdp-bonus": {"bonus_scale": (0.0, 1e-6, 1e-5, 1e-4, 1e-3), "unvisited": BOTH},
     "optpess-lp": {"bonus_scale": (0.0, 1e-5, 1e-4, 1e-3, 1e-2)},
-    "optdual": {"bonus_scale": (1e-3, 1e-2), "dual_step": (0.01, 0.1, 1.0)},
-    "optcmdp": {"bonus_scale": (0.0, 1e-4, 1e-3, 1e-2, 1e-1)},
+    "optdual": {"bonus_scale": (1e-3, 1e-2), "dual_step": (0.01, 0.1, 1.0), "unvisited": ("optimistic",)},
+    "optcmdp": {"bonus_scale": (0.0, 1e-4, 1e-3, 1e-2, 1e-1), "unvisited": BOTH},
     "dope": {"bonus_scale": (0.0, 1e-6, 1e-5, 1e-4, 1e-3)},
-    "optaug": {"bonus_scale": (1e-4, 1e-3, 1e-2), "penalty": (0.3, 1.0, 3.0, 10.0)},
-    "sv-ops": {"bonus_scale": (1e-3, 1e-2), "step_size": (1e-3, 1e-2, 1e-1), "exploration": (1e-3, 1e-2, 1e-1)},
-    "s-ops": {"bonus_scale": (1e-3, 1e-2), "step_size": (1e-3, 1e-2, 1e-1), "exploration": (1e-3, 1e-2, 1e-1)},
-    "cpd-po": {
-        "bonus_scale": (1e-3, 1e-2),
-        "step_size": (1e-3, 1e-2, 1e-1),
-        "exploration": (1e-3, 1e-2, 1e-1),
-        "dual_scale": (1.1, 2.0),
-    },
-    "omdpd": {"bonus_scale": (1e-3, 1e-2), "scale": (0.1, 1.0), "growth": (1e-3, 1e-2, 1e-1)},
+    "optaug": {"bonus_scale": (1e-4, 1e-3, 1e-2), "penalty": (0.3, 1.0, 3.0, 10.0), "unvisited": ("optimistic",)},
+    "sv-ops": {"bonus_scale": (1e-3, 1e-2), "step_size": (1e-3, 1e-2), "exploration": (1e-2, 1e-1)},
+    "s-ops": {"bonus_scale": (1e-3, 1e-2), "step_size": (1e-3, 1e-2), "exploration": (1e-2, 1e-1)},
+    "cpd-po": {"bonus_scale": (1e-3, 1e-2), "step_size": (1e-3, 1e-2, 1e-1), "exploration": (1e-2, 1e-1)},
+    "omdpd": {"bonus_scale": (1e-3, 1e-2), "scale": (0.1, 1.0), "growth": (1e-3, 1e-2)},
 }
 SMALL: dict[str, dict[str, Any]] = {"omdpd": {"states": 5, "actions": 3, "horizon": 5}}
 

@@ -215,24 +215,31 @@ def test_a_learner_that_is_told_everything_plays_the_optimum_at_once(name, envir
     assert learner.beliefs().value == pytest.approx(best.value, abs=1e-8)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_every_learner_comes_within_its_own_width_of_the_hand_solved_optimum(name):
-    cmdp = three_states()
-    extra = {"baseline_episodes": 0} if name == "dope" else {}
-    T = 20_000
-    learner = fd.make_learner(
-        name, cmdp.problem(), episodes=T, tuning="practical", replan=1.1, **options_for(name, cmdp), **extra
-    )
+@pytest.mark.parametrize(
+    ("name", "options", "on_average"),
+    [
+        ("optcmdp-bonus", {}, False),
+        ("optcmdp", {}, False),
+        ("optpess-lp", {}, False),
+        ("dope", {}, False),
+        ("optaug", {}, False),
+        ("sv-ops", {}, False),
+        ("s-ops", {}, False),
+        ("optdual", {}, True),  # these three swing about the optimum
+        ("cpd-po", {"replan": 10, "step_size": 1e-2, "exploration": 1e-2}, True),
+        pytest.param("omdpd", {"replan": 50}, True, marks=pytest.mark.slow),
+    ],
+)
+def test_every_learner_comes_within_its_own_width_of_the_hand_solved_optimum(name, options, on_average):
+    cmdp, T = three_states(), 20_000
+    options = {"tuning": "practical", "replan": 1.1, **options, **options_for(name, cmdp)}
+    learner = fd.make_learner(name, cmdp.problem(), episodes=T, **options)
     history = fd.simulate(learner, cmdp)
-    tail = slice(-T // 2, None)
     occupancy = fd.occupancy(cmdp, fd.solve(cmdp).policy)
     width = max(float((learner.beliefs().widths * occupancy).sum()), 0.02)
-    if name in ("optdual", "cpd-po", "omdpd"):  # their policies swing: on average
-        assert abs(history.reward_gap[tail].mean()) <= 2 * width
-        assert history.violation[0, tail].mean() <= 2 * width
-    else:
-        assert abs(history.reward_gap[-1]) <= 2 * width
-        assert history.violation[0, -1] <= 2 * width
+    when = slice(-T // 2, None) if on_average else slice(-1, None)
+    assert abs(history.reward_gap[when].mean()) <= 2 * width
+    assert history.violation[0, when].mean() <= 2 * width
 
 
 @pytest.mark.parametrize("name", ["optcmdp", "optcmdp-bonus"])

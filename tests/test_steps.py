@@ -253,6 +253,7 @@ def test_the_potential_of_omdpd_drives_its_penalty():
     np.testing.assert_allclose(x.sum(axis=(1, 2)), 1.0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_omdpd_gets_safer_as_its_penalty_grows():
     cmdp = small(states=5, actions=3, horizon=5)
     learner = fd.make_learner(

@@ -30,7 +30,7 @@ COLUMNS = 300
 TOLERANCE = 1e-9  # relative to the scale of the values
 TURNS = 100
 EXACT = 1e-11  # of the small program
-ENOUGH = 1e-7
+ENOUGH = 1e-5
 
 
 def augmented_value(values: Float, lam: Float, alpha: Float, eta: float) -> float:
@@ -85,8 +85,9 @@ def _proximal_point(a: Float, b: Float, lam: Float, eta: float) -> tuple[float, 
         shrink = 1.0 / (quadratic + z / x)
         push = dual_left - target / x + z
         system = (matrix * shrink) @ matrix.T
-        system += 1e-15 * float(np.trace(system)) * np.eye(m + 1)
-        dy = np.linalg.solve(system, -primal_left + (matrix * shrink) @ push)
+        row = 1.0 / np.sqrt(np.diag(system))
+        scaled = system * row[:, None] * row + 1e-15 * np.eye(m + 1)
+        dy = row * np.linalg.solve(scaled, row * (-primal_left + (matrix * shrink) @ push))
         dx = shrink * (matrix.T @ dy - push)
         return dx, dy, (target - z * dx) / x - z
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
@@ -28,17 +29,24 @@ NO_RADIUS: Float = np.zeros(0)
 class Estimates:
     """Empirical means: ``p`` (H, S, A, S) with rows of zeros where N = 0, ``f`` (1 + m, H, S, A), n = max(N, 1).
 
-    ``costs`` is (m, H, S, A), the empirical mean of 1 - d: 0, not 1, where N = 0. ``seen`` is False where N = 0;
-    ``known_f`` (1 + m,) and ``known_p`` say what the problem reveals.
+    ``costs`` is (m, H, S, A), the empirical mean of 1 - d: 0, not 1, where N = 0. ``seen`` says where something is
+    known of the transitions; ``known_f`` (1 + m,) and ``known_p`` what the problem reveals.
     """
 
+    visits: Float
     n: Float
     p: Float
     f: Float
     costs: Float
-    seen: np.ndarray
-    known_f: np.ndarray
+    seen: npt.NDArray[np.bool_]
+    known_f: npt.NDArray[np.bool_]
     known_p: bool
+
+    @property
+    def untried(self) -> npt.NDArray[np.bool_]:
+        """(1 + m, H, S, A): where nothing is known of a mean."""
+        where: npt.NDArray[np.bool_] = ~self.known_f[:, None, None, None] & (self.visits == 0.0)
+        return where
 
     def width(self, width: Float) -> Float:
         """(1 + m, H, S, A): the width of each mean, 0 for those that are known."""
@@ -57,8 +65,10 @@ def estimates(problem: Problem, records: Records) -> Estimates:
     if problem.utilities is not None:
         f[1:], known[1:], costs = problem.utilities, True, 1.0 - problem.utilities
     if problem.transitions is not None:
-        return Estimates(n, np.array(problem.transitions, order="C"), f, costs, np.ones_like(seen), known, True)
-    return Estimates(n, records.n_next / n[..., None], f, costs, seen, known, False)
+        return Estimates(
+            records.n_visits, n, np.array(problem.transitions, order="C"), f, costs, np.ones_like(seen), known, True
+        )
+    return Estimates(records.n_visits, n, records.n_next / n[..., None], f, costs, seen, known, False)
 
 
 def bernstein(est: Estimates, log: float, *, spread: float = 2.0, rest: float = 14.0 / 3.0) -> Float:

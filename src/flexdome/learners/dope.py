@@ -42,7 +42,7 @@ from flexdome.theory.constants import LONGEST
 
 __all__ = ["DOPE"]
 
-PRACTICAL = {"bonus_scale": 1e-3}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 1e-6}  # docs/tuning.md
 
 
 class DOPE(ProgramLearner):

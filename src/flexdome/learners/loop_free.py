@@ -22,7 +22,7 @@ __all__ = ["LoopFreeSet", "occupancy_bound", "optimistic_value"]
 
 
 class LoopFreeSet:
-    """Widths for a problem, ``scale`` times the theory's."""
+    """Widths for a problem, ``scale`` times the theory's where a cell was seen; elsewhere anything is possible."""
 
     def __init__(self, problem: Problem, episodes: int, delta: float, scale: float) -> None:
         X = problem.horizon * problem.states
@@ -31,7 +31,8 @@ class LoopFreeSet:
 
     def xi(self, est: Estimates) -> Float:
         """(1 + m, H, S, A)."""
-        return est.width(np.minimum(self.scale * np.sqrt(4.0 * self.log / est.n), 1.0))
+        width = np.minimum(self.scale * np.sqrt(4.0 * self.log / est.n), 1.0)
+        return est.width(np.where(est.visits > 0.0, width, 1.0))
 
     def transitions(self, est: Estimates) -> TransitionSet:
         """The box."""

@@ -40,15 +40,15 @@ from flexdome.cmdp.validation import Float, as_int
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays
 from flexdome.learners.confidence import TransitionSet, estimates
-from flexdome.learners.optcmdp import OptimisticSet
+from flexdome.learners.optcmdp import OptimisticSet, Unvisited, as_option
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
 from flexdome.learners.projection import Occupancy, first_occupancy, project
 from flexdome.learners.records import LARGEST_SUM, StateReader
-from flexdome.learners.tuning import Tuning, checked, chosen
+from flexdome.learners.tuning import Tuning, checked, chosen, untried
 
 __all__ = ["OMDPD"]
 
-PRACTICAL = {"bonus_scale": 1e-3, "scale": 0.1, "growth": 0.01}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 1e-3, "scale": 1.0, "growth": 0.01}  # docs/tuning.md
 LEAST = 1e-250
 STEEPEST = 30.0  # beta lam above which the exponential is not followed
 PART = 10.0  # exponent of one projection
@@ -65,6 +65,7 @@ class OMDPD(ProgramLearner):
     bonus_scale : of all widths; 1 is the theory's
     scale, growth : a and beta
     inner_steps : in how many steps at most those of several episodes are made
+    unvisited : what a cell never seen is worth: its bonus (theory) or the most possible (practical)
     """
 
     id: ClassVar[str] = "omdpd"
@@ -82,6 +83,7 @@ class OMDPD(ProgramLearner):
         scale: float | None = None,
         growth: float | None = None,
         inner_steps: int = 10,
+        unvisited: Unvisited | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
@@ -91,9 +93,10 @@ class OMDPD(ProgramLearner):
             if numbers[name] <= 0.0:
                 raise ValidationError(f"{name} is {numbers[name]!r}; it must be positive")
         self._inner = as_int("inner_steps", inner_steps, 1, 10**6)
-        given = {"delta": delta, "tuning": tuning, **numbers, "inner_steps": self._inner}
+        optimistic = untried(tuning, unvisited, "optimistic")
+        given = {"delta": delta, "tuning": tuning, **numbers, "inner_steps": self._inner, **as_option(optimistic)}
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
-        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], "bernstein")
+        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], "bernstein", optimistic)
         self._a, self._beta = numbers["scale"], numbers["growth"]
         self._radius = math.sqrt(H * math.log(max(S * A, 2)))
         self._hat = first_occupancy(H, S, A, problem.initial)  # q^

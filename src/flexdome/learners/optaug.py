@@ -36,10 +36,10 @@ from flexdome.learners.augmented import augmented_program
 from flexdome.learners.base import Arrays
 from flexdome.learners.baseline import as_baseline, stored_baseline
 from flexdome.learners.confidence import estimates
-from flexdome.learners.optcmdp import Confidence, OptimisticSet
+from flexdome.learners.optcmdp import Confidence, OptimisticSet, Unvisited, as_option
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
 from flexdome.learners.records import LARGEST_SUM, StateReader
-from flexdome.learners.tuning import Tuning, checked, chosen
+from flexdome.learners.tuning import Tuning, checked, chosen, untried
 from flexdome.theory.constants import LONGEST
 
 __all__ = ["OptAug"]
@@ -59,6 +59,7 @@ class OptAug(ProgramLearner):
     penalty : eta; None is 1 / Slater gap
     baseline_episodes : how long the safe policy is played at first; None is sqrt(K) (theory) or 0 (practical)
     confidence : ``"bernstein"`` or ``"l1"``
+    unvisited : what a cell never seen is worth: its bonus (theory) or the most possible (practical)
     """
 
     id: ClassVar[str] = "optaug"
@@ -77,6 +78,7 @@ class OptAug(ProgramLearner):
         penalty: float | None = None,
         baseline_episodes: int | None = None,
         confidence: Confidence = "bernstein",
+        unvisited: Unvisited | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         self.safe_policy = as_baseline(self.id, problem, safe_policy)
@@ -86,6 +88,7 @@ class OptAug(ProgramLearner):
             raise ValidationError(f"penalty is {numbers['penalty']!r}; it must be positive")
         if baseline_episodes is None:
             baseline_episodes = math.ceil(math.sqrt(episodes)) if tuning == "theory" else 0
+        optimistic = untried(tuning, unvisited, "optimistic")
         first = as_int("baseline_episodes", baseline_episodes, 0, LONGEST)
         given = {
             "delta": delta,
@@ -93,10 +96,11 @@ class OptAug(ProgramLearner):
             **numbers,
             "baseline_episodes": first,
             "confidence": confidence,
+            **as_option(optimistic),
             "safe_policy": stored_baseline(self.safe_policy),
         }
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
-        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence)
+        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
         self._penalty, self._first = numbers["penalty"], first
         self._lam = np.zeros(problem.constraints)  # of the next program
         self._begin()

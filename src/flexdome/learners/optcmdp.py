@@ -18,7 +18,8 @@ the program has no solution the policy of largest slack is played; where the pla
 Deviations
 ----------
 ``confidence="l1"`` takes the L1 ball of radius sqrt(14 S L_p / n) instead of the box. ``bonus_scale`` scales all
-widths; a cell that was never seen may always lead anywhere.
+widths; a cell that was never seen may always lead anywhere, and with ``unvisited="optimistic"`` it earns 1 and has
+utilities of 1: with a small scale its own bonus makes it worthless.
 """
 
 from __future__ import annotations
@@ -34,28 +35,43 @@ from flexdome.errors import ValidationError
 from flexdome.learners.confidence import Estimates, TransitionSet, around, bernstein, estimates, l1_ball
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
 from flexdome.learners.programs import extended_program
-from flexdome.learners.tuning import Tuning, checked, chosen
+from flexdome.learners.tuning import Tuning, checked, chosen, untried
 
-__all__ = ["Confidence", "OptCMDP", "OptimisticSet"]
+__all__ = ["Confidence", "OptCMDP", "OptimisticSet", "Unvisited", "as_option"]
 
-PRACTICAL = {"bonus_scale": 1e-3}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 0.0}  # docs/tuning.md
 Confidence = Literal["bernstein", "l1"]
+Unvisited = Literal["paper", "optimistic"]
+
+
+def as_option(optimistic: bool) -> dict[str, str]:
+    """The option ``unvisited`` as it goes to a file."""
+    return {"unvisited": "optimistic" if optimistic else "paper"}
 
 
 class OptimisticSet:
     """The confidence set and the optimistic means that OptCMDP, OptDual-CMDP and OPTAUG-CMDP share."""
 
-    def __init__(self, problem: Problem, episodes: int, delta: float, scale: float, confidence: str) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        episodes: int,
+        delta: float,
+        scale: float,
+        confidence: str = "bernstein",
+        optimistic: bool = False,
+    ) -> None:
         if not isinstance(confidence, str) or confidence not in ("bernstein", "l1"):
             raise ValidationError(f"confidence is {confidence!r}; it must be 'bernstein' or 'l1'")
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
-        self.scale, self.ball = scale, confidence == "l1"
+        self.scale, self.ball, self.optimistic = scale, confidence == "l1", optimistic
         self.log_p = math.log(6.0 * S * A * H * episodes / delta)
         self.log = 2.0 * math.log(6.0 * S * A * H * (m + 1) * episodes / delta)
 
     def means(self, est: Estimates) -> Float:
         """(1 + m, H, S, A) optimistic rewards and utilities."""
-        return est.f + self.scale * est.width(np.sqrt(self.log / est.n))
+        means = est.f + self.scale * est.width(np.sqrt(self.log / est.n))
+        return np.where(est.untried, np.maximum(means, 1.0), means) if self.optimistic else means
 
     def transitions(self, est: Estimates) -> TransitionSet:
         """The models that are possible."""
@@ -80,6 +96,7 @@ class OptCMDP(ProgramLearner):
     tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
     bonus_scale : of all widths; 1 is the theory's
     confidence : ``"bernstein"`` (as published) or ``"l1"``
+    unvisited : what a cell never seen is worth: its bonus (theory) or the most possible (practical)
     """
 
     id: ClassVar[str] = "optcmdp"
@@ -95,12 +112,14 @@ class OptCMDP(ProgramLearner):
         tuning: Tuning = "theory",
         bonus_scale: float | None = None,
         confidence: Confidence = "bernstein",
+        unvisited: Unvisited | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, {"bonus_scale": bonus_scale})
-        given = {"delta": delta, "tuning": tuning, **numbers, "confidence": confidence}
+        optimistic = untried(tuning, unvisited, "optimistic")
+        given = {"delta": delta, "tuning": tuning, **numbers, "confidence": confidence, **as_option(optimistic)}
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
-        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence)
+        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
         self._begin()
 
     def _plan(self, episodes: int) -> Plan:

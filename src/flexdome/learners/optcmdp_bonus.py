@@ -27,13 +27,14 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.confidence import Estimates, bernstein, estimates
+from flexdome.learners.optcmdp import Unvisited, as_option
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
 from flexdome.learners.programs import known_program
-from flexdome.learners.tuning import Tuning, checked, chosen
+from flexdome.learners.tuning import Tuning, checked, chosen, untried
 
 __all__ = ["OptCMDPBonus"]
 
-PRACTICAL = {"bonus_scale": 1e-3}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 0.0}  # docs/tuning.md
 
 
 class OptCMDPBonus(ProgramLearner):
@@ -44,6 +45,7 @@ class OptCMDPBonus(ProgramLearner):
     replan : when the program is solved: ``"episode"`` (as published), ``"doubling"``, a factor such as 1.1, every k
     tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
     bonus_scale : 1 is the theory's
+    unvisited : what a cell never seen is worth: its bonus (theory) or the most possible, H - h + 1 (practical)
     """
 
     id: ClassVar[str] = "optcmdp-bonus"
@@ -58,11 +60,13 @@ class OptCMDPBonus(ProgramLearner):
         replan: Any = "episode",
         tuning: Tuning = "theory",
         bonus_scale: float | None = None,
+        unvisited: Unvisited | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
         numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, {"bonus_scale": bonus_scale})
-        given = {"delta": delta, "tuning": tuning, **numbers}
+        self._optimistic = untried(tuning, unvisited, "optimistic")
+        given = {"delta": delta, "tuning": tuning, **numbers, **as_option(self._optimistic)}
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         self._scale = numbers["bonus_scale"]
         self._log_p = math.log(6.0 * S * A * H * episodes / delta)
@@ -77,7 +81,11 @@ class OptCMDPBonus(ProgramLearner):
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
-        best = known_program(est.p, est.f + self._bonus(est), self.problem.initial, self.thresholds)
+        f = est.f + self._bonus(est)
+        if self._optimistic:
+            remaining = np.arange(self.problem.horizon, 0, -1.0)[:, None, None]
+            f = np.where(est.untried, np.maximum(f, remaining), f)
+        best = known_program(est.p, f, self.problem.initial, self.thresholds)
         return Plan.single(policy_of(best.occupancy), best.multipliers, best.values)
 
     def _widths(self) -> Float:

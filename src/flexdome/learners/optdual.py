@@ -31,16 +31,16 @@ from flexdome.cmdp.validation import Float, as_float
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays
 from flexdome.learners.confidence import TransitionSet, estimates
-from flexdome.learners.optcmdp import Confidence, OptimisticSet
+from flexdome.learners.optcmdp import Confidence, OptimisticSet, Unvisited, as_option
 from flexdome.learners.program_learner import Plan, ProgramLearner
 from flexdome.learners.programs import ExtendedOracle
 from flexdome.learners.records import LARGEST_SUM, StateReader
-from flexdome.learners.tuning import Tuning, checked, chosen
+from flexdome.learners.tuning import Tuning, checked, chosen, untried
 from flexdome.planning.evaluation import deterministic_policy
 
 __all__ = ["OptDual"]
 
-PRACTICAL = {"bonus_scale": 1e-3, "dual_step": 0.1}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 1e-2, "dual_step": 0.1}  # docs/tuning.md
 
 
 class OptDual(ProgramLearner):
@@ -54,6 +54,7 @@ class OptDual(ProgramLearner):
     dual_step : 1 / t_lam
     dual_bound : rho, which only the theory's dual step uses; None is H / Slater gap
     confidence : ``"bernstein"`` (as published) or ``"l1"``
+    unvisited : what a cell never seen is worth: its bonus (theory) or the most possible (practical)
     """
 
     id: ClassVar[str] = "optdual"
@@ -72,15 +73,24 @@ class OptDual(ProgramLearner):
         dual_step: float | None = None,
         dual_bound: float | None = None,
         confidence: Confidence = "bernstein",
+        unvisited: Unvisited | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         H, m = problem.horizon, problem.constraints
         rho = H / problem.slater_gap if dual_bound is None else as_float("dual_bound", dual_bound, low=0.0)
         theory = {"bonus_scale": 1.0, "dual_step": rho / math.sqrt(H**2 * m * episodes)}
         numbers = chosen(tuning, theory, PRACTICAL, {"bonus_scale": bonus_scale, "dual_step": dual_step})
-        given = {"delta": delta, "tuning": tuning, **numbers, "dual_bound": rho, "confidence": confidence}
+        optimistic = untried(tuning, unvisited, "optimistic")
+        given = {
+            "delta": delta,
+            "tuning": tuning,
+            **numbers,
+            "dual_bound": rho,
+            "confidence": confidence,
+            **as_option(optimistic),
+        }
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
-        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence)
+        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
         self._dual_step = numbers["dual_step"]
         self._lam = np.zeros(m)
         self._oracle: ExtendedOracle  # over the confidence set of the last plan

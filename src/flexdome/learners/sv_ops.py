@@ -44,7 +44,7 @@ from flexdome.planning.decomposition import slack_mixture
 
 __all__ = ["SVOPS"]
 
-PRACTICAL = {"bonus_scale": 1e-3, "step_size": 0.1, "exploration": 1e-2}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 1e-3, "step_size": 1e-2, "exploration": 1e-2}  # docs/tuning.md
 ROOM = 1e-7  # relative to H: with less slack than this no q counts as safe
 LONGEST = 10.0  # exponent of one part of a step
 LEAST = 1e-250  # an occupancy below this is kept at it
