@@ -44,7 +44,7 @@ from flexdome.theory.constants import LONGEST
 
 __all__ = ["OptAug"]
 
-PRACTICAL = {"bonus_scale": 1e-3, "penalty": 1.0}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 1e-4, "penalty": 10.0}  # docs/tuning.md
 
 
 class OptAug(ProgramLearner):
