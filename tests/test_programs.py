@@ -226,7 +226,7 @@ def test_a_learner_that_is_told_everything_plays_the_optimum_at_once(name, envir
         ("sv-ops", {}, False),
         ("s-ops", {}, False),
         ("optdual", {}, True),  # these three swing about the optimum
-        ("cpd-po", {"replan": 10, "step_size": 1e-2, "exploration": 1e-2}, True),
+        ("cpd-po", {"replan": 10}, True),
         pytest.param("omdpd", {"replan": 50}, True, marks=pytest.mark.slow),
     ],
 )

@@ -47,7 +47,7 @@ from flexdome.learners.tuning import Tuning, checked, chosen
 
 __all__ = ["CPDPO"]
 
-PRACTICAL = {"bonus_scale": 1e-3, "step_size": 1e-3, "exploration": 0.1, "dual_scale": 2.0}  # docs/tuning.md
+PRACTICAL = {"bonus_scale": 1e-3, "step_size": 1e-2, "exploration": 1e-2, "dual_scale": 2.0}  # docs/tuning.md
 
 
 class CPDPO(ProgramLearner):

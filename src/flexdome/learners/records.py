@@ -54,7 +54,7 @@ class StateReader:
         self._left = dict(state)
 
     def take(self, name: str, shape: tuple[int, ...], low: float, high: float, *, whole: bool = False) -> Float:
-        """The array ``name``; None in the shape allows any length there."""
+        """The array ``name`` as float64, with that shape and every entry in [low, high]."""
         if name not in self._left:
             raise ValidationError(f"state.{name} is missing")
         array, _ = as_array(f"state.{name}", self._left.pop(name))

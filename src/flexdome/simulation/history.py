@@ -40,7 +40,9 @@ class History:
     violation : (m, n) signed alpha - V_d, at those episodes
     multipliers : (m, T), every episode
     diagnostics : what the learner itself estimated, every episode: ``value`` (T,), ``utilities`` (m, T), ``thresholds``
-        (m, T), ``margin`` (m, T) for primal-dual learners
+        (m, T), ``margin`` (m, T) for primal-dual learners and those that solve a program. The latter add ``replanned``
+        (1 in the first episode of a plan), ``baseline`` (the weight of the known safe policy) where there is one, and
+        ``drawn_value``, ``drawn_utilities`` (of the policy that was drawn) where policies are drawn
     snapshots : t to the learner as it stood before episode t
     """
 
