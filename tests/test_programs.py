@@ -12,6 +12,7 @@ from flexdome.learners.programs import extended_program, known_program
 from flexdome.learners.replanning import as_replan
 from flexdome.planning.decomposition import greedy
 from naive_programs import corners, extended_best, extended_lp, extended_policy_value, highest_occupancy
+from runs import small_cmdp
 from test_peers import three_states
 
 OCCUPANCY = ("optcmdp-bonus", "optpess-lp")
@@ -499,3 +500,33 @@ def test_the_values_of_the_dope_experiments_are_matched(
     for name, more in (("dope", {"baseline_episodes": 0}), ("optpess-lp", {})):
         learner = fd.make_learner(name, problem, episodes=10, safe_policy=safe, **more)
         assert shift + sign * fd.evaluate(cmdp, learner.policy).value == pytest.approx(optimum, abs=1e-4)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (1, 3, 1, 1), (3, 1, 2, 1), (2, 2, 1, 3)])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_smallest_problems_are_learned_too(name, sizes, tmp_path):
+    S, A, H, m = sizes
+    cmdp = small_cmdp(0, S=S, A=A, H=H, m=m, law="steps", noise="bernoulli")
+    learner = fd.make_learner(name, cmdp.problem(), episodes=25, tuning="practical", **options_for(name, cmdp))
+    assert np.isfinite(fd.simulate(learner, cmdp).reward_gap).all()
+    learner.save(tmp_path / "learner")
+    assert (fd.load_learner(tmp_path / "learner").policy == learner.policy).all()
+
+
+def test_a_plan_that_an_interrupt_prevented_is_made_before_the_next_episode(monkeypatch):
+    cmdp = fd.make_cmdp("independent-v1", states=4, actions=2, horizon=3)
+    whole, cut = (fd.make_learner("optcmdp", cmdp.problem(), episodes=50, replan=10) for _ in range(2))
+    fd.simulate(whole, cmdp)
+
+    def interrupt(self, doubled):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(cut).__mro__[1], "settle", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            fd.simulate(cut, cmdp)
+    assert cut.episode == 10
+    assert cut.planned == 0
+    fd.simulate(cut, cmdp)
+    assert cut.episode == 50
+    assert (cut.policy == whole.policy).all()

@@ -176,6 +176,11 @@ class ProgramLearner(Learner):
         elif self.every_episode:
             self._now = self._step()
 
+    def catch_up(self) -> None:
+        """Make the plan that an interrupt prevented, where the number of episodes says that it is due."""
+        if self.episode >= self.replan.following(self._planned):
+            self._make_plan()
+
     def _make_plan(self) -> None:
         now = self._plan(self.episode - self._planned)
         records = self.records
@@ -186,7 +191,9 @@ class ProgramLearner(Learner):
 
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
-        doubled = record(self.records, *self._checked(episode), True)
+        data = self._checked(episode)
+        self.catch_up()
+        doubled = record(self.records, *data, True)
         self._count()
         self.settle(doubled)
 

@@ -211,6 +211,7 @@ def _run_program(
     notes: dict[str, list[Float]],
 ) -> Float:
     """A chunk, from plan to plan: the policy is evaluated once, its episodes are played and recorded in one call."""
+    learner.catch_up()
     m, count = cmdp.constraints, exact.size
     uniforms = randomness.uniforms(first, count)
     known = learner.problem.thresholds_known
