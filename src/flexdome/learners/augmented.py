@@ -8,7 +8,7 @@ is the dual function's proximal step: with D(w) = max_x V_f0(x) + w . (V_f(x) - 
 
 (Rockafellar 1976). So columns are generated as for a linear program: extended value iteration evaluates D at w, and the
 model of D by the columns so far gives the next w, from a quadratic program with m + 1 rows. When D(w) meets its model,
-the mixture of columns is optimal. (HiGHS took one such program in a thousand for unbounded, hence the few lines of an
+the mixture of columns is optimal. (HiGHS took some of these bounded programs for unbounded, hence the few lines of an
 interior-point method below.)
 """
 
