@@ -530,3 +530,66 @@ def test_the_verdicts_of_real_runs_are_sentences(results):
     for verdict in an.verdicts(results):
         assert verdict.text.endswith(".")
         assert verdict.environment in verdict.text
+
+
+# -- the suite ---------------------------------------------------------------------------------------------------------
+
+
+def suite_row(**changes):
+    row = {
+        "environment": "a",
+        "n": 5,
+        "regret": 10.0,
+        "opponent_regret": 200.0,
+        "violation": 1.0,
+        "opponent_violation": 2.0,
+        "ratio": 0.05,
+        "worst_late": 0.0,
+        "exponent": 0.4,
+        "gap_share": 0.001,
+    }
+    return {**row, **changes}
+
+
+def test_every_target_is_met_by_good_numbers():
+    assert all(target.met for target in an.suite_targets(pl.DataFrame([suite_row(), suite_row(environment="b")])))
+
+
+@pytest.mark.parametrize(
+    ("target", "changes", "words"),
+    [
+        (1, {"worst_late": 0.02}, "at most 0.02 in one run (bad), exceeded on 1 of 3"),
+        (2, {"ratio": 0.3}, "at most 0.3 times the opponent's regret (bad)"),
+        (3, {"ratio": 0.24}, "0.24 times"),
+        (4, {"exponent": 0.6}, "at most 0.6 as the exponent (bad)"),
+        (5, {"gap_share": 0.01}, "at most 0.01 of the horizon (bad)"),
+        (6, {"violation": 3.0}, "on 2 of 3"),
+    ],
+)
+def test_a_missed_target_names_the_family_that_misses_it(target, changes, words):
+    bad = suite_row(environment="bad", **changes)
+    table = pl.DataFrame([suite_row(), bad if target == 3 else suite_row(), bad])
+    missed = {found.target: found.text for found in an.suite_targets(table) if not found.met}
+    assert list(missed) == [target]
+    assert words in missed[target]
+
+
+def test_the_suites_table_compares_two_learners_on_every_family(tmp_path):
+    spec = ExperimentSpec(
+        name="suite",
+        episodes=40,
+        seeds=[0, 1],
+        environments=[{"id": "media-v1"}, {"id": "factored-v1"}],
+        learners=[{"id": "flexdome", "label": "FlexDOME"}, {"id": "rpd-oe", "options": {"tuning": "practical"}}],
+    )
+    store = Store(tmp_path)
+    run_experiments([spec], store)
+    results = an.aggregate(store, spec)
+    table = an.suite_table(results, "rpd-oe", "FlexDOME")
+    assert table["environment"].to_list() == ["media-v1", "factored-v1"]
+    row = table.row(0, named=True)
+    mine = results.finals.filter(pl.col("environment") == "media-v1", pl.col("learner") == "rpd-oe")
+    assert row["regret"] == pytest.approx(mine["strong_regret"].mean())
+    assert row["gap_share"] == pytest.approx(mine["last_gap"].mean() / 10)
+    with pytest.raises(fd.ValidationError, match="unknown learner 'nobody'"):
+        an.suite_table(results, "nobody", "FlexDOME")

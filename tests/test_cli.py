@@ -289,3 +289,18 @@ def test_a_part_of_reproduce_keeps_the_statements_about_the_others(small, capsys
     assert main([*words, "--figure", "2", "--one-instance"]) == 0
     assert "instance 0 alone" in statements.read_text()
     assert "OPTAUG-CMDP" not in statements.read_text()
+
+
+def test_the_suite_is_a_page_a_figure_and_targets(small, capsys, monkeypatch):
+    from flexdome.cli import reproduce, suite
+
+    monkeypatch.setattr(reproduce, "QUICK", {"episodes": 6})
+    monkeypatch.setattr(suite, "OURS", "RPD-OE")
+    assert main(["reproduce", "--suite", "strong", "--quick", "--seeds", "1", "--workers", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "strong regret at most a quarter of the opponent's on every family" in out
+    folder = small / "results" / "quick" / "figures"
+    page = (folder / "suite-strong.md").read_text()
+    assert "`grid-v1`" in page
+    assert "## RPD-OE against FlexDOME" in page
+    assert (folder / "suite-strong.png").stat().st_size > 500

@@ -21,6 +21,7 @@ from flexdome.analysis.statistics import (
     iqm,
     mean_and_error,
 )
+from flexdome.analysis.suite import TARGETS, Target, suite_table, suite_targets
 from flexdome.analysis.tables import PAPER_ROWS, PaperRow, table1
 from flexdome.analysis.verdicts import CLAIMS, Roles, Verdict, near_constant, roles_of, verdicts
 
@@ -30,6 +31,7 @@ __all__ = [
     "FINALS",
     "METRICS",
     "PAPER_ROWS",
+    "TARGETS",
     "Exponent",
     "Interval",
     "PairedDifference",
@@ -38,6 +40,7 @@ __all__ = [
     "Results",
     "Roles",
     "Series",
+    "Target",
     "Verdict",
     "aggregate",
     "bootstrap_interval",
@@ -52,6 +55,8 @@ __all__ = [
     "roles_of",
     "sensitivity",
     "series_of",
+    "suite_table",
+    "suite_targets",
     "summary",
     "table1",
     "verdicts",

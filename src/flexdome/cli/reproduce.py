@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from flexdome.cli.experiments import Address, Workers
+from flexdome.cli.experiments import Address, Count, Workers
 
 if TYPE_CHECKING:
     from flexdome.analysis import Results
@@ -42,6 +42,7 @@ NOTES = {
 MARKS = {True: "holds", False: "does not hold", None: "open"}
 FLAT = 1  # the claim of the title: strong violation is near-constant
 PROGRAMS = "table1-programs"  # learners that solve a program: on demand
+SUITE = ("strong", "strong-programs")
 
 
 def reproduce(
@@ -49,7 +50,9 @@ def reproduce(
     quick: bool = False,
     figure: tuple[Literal[1, 2], ...] = (),
     table: tuple[Literal[1], ...] = (),
+    suite: tuple[Literal["strong"], ...] = (),
     all: bool = False,
+    seeds: Count = None,
     one_instance: bool = False,
     workers: Workers = None,
     cluster: Address = None,
@@ -64,34 +67,46 @@ def reproduce(
       flexdome reproduce --quick
       flexdome reproduce --figure 2 --workers 4
       flexdome reproduce --table 1 --all
+      flexdome reproduce --suite strong --seeds 5
 
     Args:
         out: directory of all results (for a quick look results/quick); the same command on it continues
         quick: 4,000 episodes and 3 seeds: a minute, to see that it works
         figure: only these figures
         table: only these tables
-        all: for Table 1, also run the learners that solve a program, which takes much longer
+        suite: the strong suite instead: every learner on every family, which takes hours
+        all: for Table 1 and the suite, also run the learners that solve a program, which takes much longer
+        seeds: only the first N seeds
         one_instance: all runs on instance 0 instead of run seed k on instance k
         workers: processes on this machine; 0: none but this one
         cluster: address of a Dask scheduler, instead of processes here
     """
     import time
 
+    from flexdome.analysis import aggregate
     from flexdome.cli.experiments import compute
     from flexdome.cli.progress import clock
     from flexdome.cmdp.archive import write_whole
-    from flexdome.experiments import Store, experiment_names, named_experiment
+    from flexdome.experiments import Store, named_experiment
 
     began = time.monotonic()
     out = out or Path("results/quick" if quick else "results")
     products = _products(figure, table)
-    changes: dict[str, object] = {**(QUICK if quick else {}), **({"instance": 0} if one_instance else {})}
-    names = [name for product in products for name in PRODUCTS[product]]
-    if "table-1" in products and PROGRAMS in experiment_names():
+    changes: dict[str, Any] = {**(QUICK if quick else {}), **({"instance": 0} if one_instance else {})}
+    names = [*SUITE] if suite else [name for product in products for name in PRODUCTS[product]]
+    if "table-1" in products and not suite:
         names.append(PROGRAMS)
-    specs = {name: named_experiment(name).changed(**changes) for name in names}
+    specs = {name: _changed(named_experiment(name), changes, seeds) for name in names}
     store = Store(out)
-    compute([spec for name, spec in specs.items() if all or name != PROGRAMS], store, workers, cluster)
+    wanted = {name: spec for name, spec in specs.items() if all or name not in (PROGRAMS, SUITE[1])}
+    compute(list(wanted.values()), store, workers, cluster)
+    if suite:
+        from flexdome.cli.suite import write_suite
+
+        results = [aggregate(store, spec, skip_missing=name not in wanted) for name, spec in specs.items()]
+        (out / "figures").mkdir(parents=True, exist_ok=True)
+        print(*write_suite(out / "figures" / "suite-strong", results), sep="\n")
+        return
     title = "Quick look (not the paper): what" if quick else "What"
     title = f"# {title} holds of the paper's statements, and what does not{' (instance 0 alone)' * one_instance}"
     target = out / "statements.md"
@@ -102,6 +117,11 @@ def reproduce(
     lines = [line for product in PRODUCTS for line in sections.get(product, ())]
     write_whole(target, "\n".join([title, "", *lines]).encode())
     print(f"figures with their data: {out / 'figures'}; every statement: {target} ({clock(time.monotonic() - began)})")
+
+
+def _changed(spec: ExperimentSpec, changes: Mapping[str, Any], seeds: int | None) -> ExperimentSpec:
+    changed = spec.changed(**changes)
+    return changed if seeds is None else changed.changed(seeds=changed.seeds[:seeds])
 
 
 def _products(figure: Sequence[int], table: Sequence[int]) -> list[str]:
@@ -134,7 +154,7 @@ def _make(product: str, specs: Mapping[str, ExperimentSpec], store: Store, folde
     """Write one figure or table with its data; what there is to say about it comes back."""
     from flexdome.analysis import aggregate
 
-    names = [*PRODUCTS[product], *([PROGRAMS] if product == "table-1" and PROGRAMS in specs else [])]
+    names = [*PRODUCTS[product], *([PROGRAMS] if product == "table-1" else [])]
     results = [aggregate(store, specs[name], skip_missing=name == PROGRAMS) for name in names]
     folder.mkdir(parents=True, exist_ok=True)
     if product == "table-1":

@@ -1,0 +1,77 @@
+"""The strong suite: every learner on every family, as a table, a figure, and targets that are met or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from flexdome.analysis import Results, suite_table, suite_targets, summary
+from flexdome.analysis.verdicts import number
+from flexdome.cmdp.archive import write_whole
+from flexdome.figures import pareto_figure, save
+
+__all__ = ["OPPONENT", "OURS", "write_suite"]
+
+OURS, OPPONENT = "ProxDOME", "FlexDOME"
+
+
+def write_suite(stem: Path, results: list[Results]) -> list[str]:
+    """Write the figure, its data and the page; the lines for the terminal come back."""
+    finals = pl.concat(result.finals for result in results)
+    table = summary(finals, metrics=("strong_regret", "strong_violation", "late_violation"))
+    save(pareto_figure(table), stem, data=table)
+    spec = results[0].experiment
+    title = f"The strong suite, T = {spec.episodes:,}, {len(spec.seeds)} seeds"
+    lines = [f"# {title}", "", *_numbers(table), ""]
+    said = [title]
+    if OURS in [learner.name for learner in spec.learners]:
+        against = suite_table(results[0], OURS, OPPONENT)
+        targets = [f"{'met' if target.met else 'missed'}: {target.text}" for target in suite_targets(against)]
+        lines += [f"## {OURS} against {OPPONENT}", "", *_against(against), "", *(f"- {line}" for line in targets), ""]
+        said += [f"  {line}" for line in targets]
+    page = stem.with_name(f"{stem.name}.md")
+    write_whole(page, "\n".join(lines).encode())
+    return [*said, f"  every number: {page}"]
+
+
+def _numbers(table: pl.DataFrame) -> list[str]:
+    """Strong regret / strong violation of every learner (columns) on every environment (rows)."""
+    learners = table["learner"].unique(maintain_order=True).to_list()
+    lines = [f"| strong regret / violation | {' | '.join(learners)} |", "|---|" + "---|" * len(learners)]
+    for (environment,), group in table.group_by(["environment"], maintain_order=True):
+        means = {(row["learner"], row["metric"]): row["mean"] for row in group.iter_rows(named=True)}
+        cells = (
+            f"{number(means[name, 'strong_regret'])} / {number(means[name, 'strong_violation'])}"
+            if (name, "strong_regret") in means
+            else "-"
+            for name in learners
+        )
+        lines.append(f"| `{environment}` | {' | '.join(cells)} |")
+    return lines
+
+
+def _against(table: pl.DataFrame) -> list[str]:
+    head = (
+        "environment",
+        "regret",
+        "opponent's",
+        "ratio",
+        "violation",
+        "opponent's",
+        "late, worst run",
+        "exponent",
+        "gap/H",
+    )
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    columns = (
+        *("regret", "opponent_regret", "ratio", "violation", "opponent_violation"),
+        *("worst_late", "exponent", "gap_share"),
+    )
+    for row in table.iter_rows(named=True):
+        cells = (
+            f"{row[name]:.2%}" if name == "gap_share" else "-" if row[name] is None else number(row[name])
+            for name in columns
+        )
+        lines.append(f"| `{row['environment']}` | {' | '.join(cells)} |")
+    return lines
