@@ -86,6 +86,15 @@ _ROWS = (
         needs=("Slater gap", "known thresholds"),
         reconstructed=("every constant", "the bonus"),
     ),
+    Entry(
+        id="proxdome",
+        target="flexdome.learners.proxdome:ProxDOME",
+        version=1,
+        summary="exact soft planning under optimism, multipliers solved for under pessimism; ours",
+        citation="this library; no theorem",
+        regret="none claimed",
+        violation="none claimed",
+    ),
 )
 
 LEARNERS: Mapping[str, Entry] = Registry(_ROWS)

@@ -21,6 +21,7 @@ from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.planning import solve
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.history import History, Snapshot
+from flexdome.simulation.proximal import as_proximal, run_chunk, told_diagnostics
 from flexdome.simulation.randomness import Randomness
 from flexdome.theory.constants import LONGEST
 
@@ -65,11 +66,12 @@ def simulate(
     wanted = _wanted(snapshots, first)
     kept: dict[int, Snapshot] = {}
     best = solve(cmdp)
-    compiled = _as_compiled(learner)
+    compiled, proximal = _as_compiled(learner), as_proximal(learner)
     randomness = Randomness(cmdp, seed)
     m = cmdp.constraints
     pieces: list[Float] = []
     margins: list[Float] = []
+    told: list[Float] = []
     position = first
     while position <= last:
         if wanted and wanted[-1] == position:
@@ -80,6 +82,8 @@ def simulate(
         exact = (numbers - 1) % every == 0
         if compiled is not None:
             margins.append(_run_compiled(compiled, cmdp, randomness, position, exact, out))
+        elif proximal is not None:
+            told.append(run_chunk(proximal, cmdp, randomness, position, exact, out, episode_buffers(cmdp)))
         else:
             _run_observed(learner, cmdp, randomness, position, exact, out)
         pieces.append(out)
@@ -96,6 +100,9 @@ def simulate(
             "thresholds": table[:, 2 + 3 * m :].T.copy(),
             "margin": np.concatenate(margins).T.copy() if margins else np.zeros((m, 0)),
         }
+    elif proximal is not None:
+        plans = np.concatenate(told) if told else np.zeros((0, proximal.own.told.size))
+        diagnostics = told_diagnostics(plans, m)
     return History(
         first=first,
         planned=learner.episodes,
