@@ -95,6 +95,16 @@ _ROWS = (
         regret="none claimed",
         violation="none claimed",
     ),
+    Entry(
+        id="anchordome",
+        target="flexdome.learners.anchordome:AnchorDOME",
+        version=1,
+        summary="one mirror step an episode towards a moving anchor, ProxDOME's one-step relative; ours",
+        citation="this library; no theorem",
+        regret="none claimed",
+        violation="none claimed",
+        needs=("Slater gap",),
+    ),
 )
 
 LEARNERS: Mapping[str, Entry] = Registry(_ROWS)

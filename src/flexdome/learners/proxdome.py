@@ -34,8 +34,9 @@ With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + 
       (1) is done for all cells when t >= next, next = t + 1 + floor(0.02 t), otherwise for those of the last episode
 
 The residual is the largest of the abs(g_i) whose conditions are not met; a multiplier is free unless it is 0 with
-g_i > 0 or Lam with g_i < 0. Of trials with the same shortfall the one with the smallest residual is taken. Values are averaged over an
-initial distribution. **Order**: construction plans episode 1; ``observe`` of episode t adds its data and plans t + 1.
+g_i > 0 or Lam with g_i < 0. Of trials with the same shortfall the one with the smallest residual is taken. Values are
+averaged over an initial distribution. **Order**: construction plans episode 1; ``observe`` of episode t adds its data
+and plans t + 1.
 
 Why it should work
 ------------------
