@@ -11,10 +11,12 @@ TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.1, 15, 3,
 
 
 class NaiveProxDOME:
-    def __init__(self, problem, c_bonus=0.5, c_margin=1.0):
+    def __init__(self, problem, c_bonus=0.5, c_margin=1.0, shared=None):
         self.H, self.S, self.A, self.m = problem.horizon, problem.states, problem.actions, problem.constraints
         self.mu, self.known, self.c_bonus, self.c_margin = problem.initial, problem.thresholds, c_bonus, c_margin
         H, S, A, m = self.H, self.S, self.A, self.m
+        self.shared = (problem.stationary if shared is None else shared) and H > 1
+        self.seen = np.zeros((H, S, A))
         self.samples = [[[[] for _ in range(A)] for _ in range(S)] for _ in range(H)]
         self.N, self.N_next = np.zeros((H, S, A)), np.zeros((H, S, A, S))
         self.r, self.d = np.zeros((H, S, A)), np.zeros((m, H, S, A))  # means
@@ -32,15 +34,20 @@ class NaiveProxDOME:
         states, actions = np.asarray(episode.states), np.asarray(episode.actions)
         r, d = np.asarray(episode.rewards), np.asarray(episode.utilities)
         for h in range(self.H):
-            at = h, states[h], actions[h]
-            visited[at] = True
-            self.N[at] += 1
-            self.samples[h][states[h]][actions[h]].append([r[h], *d[:, h]])
-            table = np.array(self.samples[h][states[h]][actions[h]])
-            self.r[at], self.var_r[at] = table[:, 0].mean(), table[:, 0].var()
-            self.d[(slice(None), *at)], self.var_d[(slice(None), *at)] = table[:, 1:].mean(0), table[:, 1:].var(0)
-            if h + 1 < self.H:
-                self.N_next[(*at, states[h + 1])] += 1
+            self.seen[h, states[h], actions[h]] += 1
+            after = states[h + 1] if h + 1 < self.H else None
+            for k in range(self.H) if self.shared else [h]:
+                at = k, states[h], actions[h]
+                visited[at] = True
+                if after is None and k + 1 < self.H:
+                    continue  # nothing is known to follow the last step
+                self.N[at] += 1
+                self.samples[k][states[h]][actions[h]].append([r[h], *d[:, h]])
+                table = np.array(self.samples[k][states[h]][actions[h]])
+                self.r[at], self.var_r[at] = table[:, 0].mean(), table[:, 0].var()
+                self.d[(slice(None), *at)], self.var_d[(slice(None), *at)] = table[:, 1:].mean(0), table[:, 1:].var(0)
+                if k + 1 < self.H:
+                    self.N_next[(*at, after)] += 1
         if episode.thresholds is not None:
             self.alphas.append(np.asarray(episode.thresholds).mean(axis=1))
         return visited
@@ -77,6 +84,12 @@ class NaiveProxDOME:
             a, sa = np.mean(self.alphas, axis=0), (np.var(self.alphas, axis=0) + self.H**2 / (12 * n)) / n
         return np.where(np.isnan(self.known), a, self.known), np.where(np.isnan(self.known), sa, 0.0)
 
+    def errors(self, x, sa):
+        """Standard errors of the plug-in utilities: the errors of one (s, a) are one error where steps are shared."""
+        if self.shared:
+            return np.sqrt(((x * np.sqrt(self.s2)).sum(1) ** 2).sum((1, 2)) + sa)
+        return np.sqrt((x**2 * self.s2).sum((1, 2, 3)) + sa)
+
     def sweep(self, lam, tau):
         """Policy, advantages of the utilities and occupancy; V, U and R (plug-in reward) are left behind."""
         H, S, A, m, L, p, tried = self.H, self.S, self.A, self.m, 1 + lam.sum(), self.p, self.N > 0
@@ -109,14 +122,14 @@ class NaiveProxDOME:
         if t >= self.next:
             self.next = t + 1 + int(np.floor(REFRESH * t))
             visited = self.N > 0
-        self.standard_errors(visited, z, 1 + self.lam.sum())
+        self.standard_errors(visited & (self.N > 0), z, 1 + self.lam.sum())
         a, sa = self.thresholds()
         lam, last, last_residual, backtracks, tested = self.lam.copy(), None, np.inf, 0, []
         bracket = [-np.inf, np.inf]
         done = False
         for _ in range(TRIALS):
             pi, adv, x = self.sweep(lam, tau)
-            error = np.sqrt((x**2 * self.s2).sum((1, 2, 3)) + sa)
+            error = self.errors(x, sa)
             eps = self.c_margin * z * error
             g = self.U[:, 0] @ self.mu - eps - a
             unmet = ((g < -TOL * eps) & (lam < top)) | ((g > TOL * eps) & (lam > 0))
@@ -143,7 +156,7 @@ class NaiveProxDOME:
         if not done:
             lam = min(tested)[-1]
             pi, adv, x = self.sweep(lam, tau)
-            error = np.sqrt((x**2 * self.s2).sum((1, 2, 3)) + sa)
+            error = self.errors(x, sa)
         self.policy, self.lam = pi, lam
         self.told = np.concatenate(
             [

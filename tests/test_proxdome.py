@@ -34,7 +34,7 @@ def seen(world: World, learner: fd.ProxDOME) -> fd.Episode:
 
 def distance(learner: fd.ProxDOME, twin: NaiveProxDOME) -> float:
     told = learner.own.told[: twin.told.size]
-    parts = (learner.policy - twin.policy, learner.multipliers - twin.lam, told - twin.told, learner.visits - twin.N)
+    parts = (learner.policy - twin.policy, learner.multipliers - twin.lam, told - twin.told, learner.visits - twin.seen)
     return max(float(np.abs(part).max()) for part in parts)
 
 
@@ -68,6 +68,9 @@ CASES: dict[str, dict[str, Any]] = {
     "an initial distribution": {"initial": np.array([0.5, 0.0, 0.3, 0.2, 0.0]), "m": 2},
     "zero and one, an initial distribution": {"noise": "bernoulli", "initial": np.full(5, 0.2)},
     "a sparse stationary model": {"sparse": True, "stationary": True},
+    "a stationary model, zero and one": {"stationary": True, "m": 2, "noise": "bernoulli", "law": "normal"},
+    "a stationary model, an initial distribution": {"stationary": True, "initial": np.full(5, 0.2)},
+    "a stationary model of one step": {"stationary": True, "H": 1},
     "a long horizon": {"S": 3, "A": 2, "H": 20},
     "one step": {"H": 1},
     "one state": {"S": 1},
@@ -197,9 +200,10 @@ def test_the_mixture_of_rows_has_the_bits_of_its_plain_twin(W: int, A: int) -> N
 # -- one run, whatever way it is run --------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("stationary", [False, True])
 @pytest.mark.parametrize("law", ["known", "normal", "steps"])
-def test_observe_is_simulate_bit_for_bit(law: str) -> None:
-    cmdp = small_cmdp(4, m=2, law=law, noise="bernoulli", fraction=1.02)
+def test_observe_is_simulate_bit_for_bit(law: str, stationary: bool) -> None:
+    cmdp = small_cmdp(4, m=2, law=law, noise="bernoulli", fraction=1.02, stationary=stationary)
     fast, slow = fd.ProxDOME(cmdp.problem(), episodes=200), fd.ProxDOME(cmdp.problem(), episodes=200)
     history, other = fd.simulate(fast, cmdp, seed=3), fd.simulate(Observed(slow), cmdp, seed=3)
     assert learned(fast) == learned(slow)
@@ -221,8 +225,9 @@ def test_a_run_cut_anywhere_is_the_run(cuts: list[int]) -> None:
     assert learned(whole) == learned(parts)
 
 
-def test_the_pool_of_successors_grows_without_a_trace() -> None:
-    cmdp = fd.make_cmdp("garnet-v1", states=300, actions=3, horizon=6, successors=20)
+@pytest.mark.parametrize("stationary", [False, True])
+def test_the_pool_of_successors_grows_without_a_trace(stationary: bool) -> None:
+    cmdp = fd.make_cmdp("garnet-v1", states=200, actions=3, horizon=6, successors=20, stationary=stationary)
     whole, parts = (fd.ProxDOME(cmdp.problem(slater_gap=0.5), episodes=600) for _ in range(2))
     fd.simulate(whole, cmdp, evaluate_every=300)
     for _ in range(60):
@@ -231,9 +236,10 @@ def test_the_pool_of_successors_grows_without_a_trace() -> None:
     assert learned(whole) == learned(parts)
 
 
+@pytest.mark.parametrize("stationary", [False, True])
 @pytest.mark.parametrize("law", ["known", "hidden", "steps"])
-def test_a_saved_learner_continues_bit_for_bit(law: str, tmp_path: Path) -> None:
-    cmdp = small_cmdp(5, m=2, law=law, noise="bernoulli", fraction=1.02)
+def test_a_saved_learner_continues_bit_for_bit(law: str, stationary: bool, tmp_path: Path) -> None:
+    cmdp = small_cmdp(5, m=2, law=law, noise="bernoulli", fraction=1.02, stationary=stationary)
     learner = fd.ProxDOME(problem_of(cmdp, law), episodes=300, bonus_scale=0.4, margin_scale=0.9)
     world = World(cmdp, 2)
     learner.preload([world.play(np.full((4, 5, 3), 1 / 3)) for _ in range(7)])
@@ -268,6 +274,7 @@ DAMAGE: dict[str, tuple[str, Any, str]] = {
     "a NaN": ("values", math.nan, "state.values"),
     "a negative variance": ("m2_r", -1.0, "state.m2_r"),
     "no heat": ("heat", 0.0, "state.heat"),
+    "half a visit": ("seen", 0.5, "state.seen"),
     "half an episode": ("clock", 0.5, "state.clock"),
     "an unknown array": ("surprise", 1.0, "surprise"),
 }
@@ -451,6 +458,64 @@ def test_beliefs_tell_widths_and_visits() -> None:
     assert told.utilities == pytest.approx(fd.evaluate(cmdp, learner.policy).utilities, abs=1.0)
 
 
+# -- shared steps ---------------------------------------------------------------------------------------
+
+
+def test_where_the_model_is_stationary_one_visit_counts_at_every_step() -> None:
+    cmdp = small_cmdp(2, stationary=True)
+    learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp)
+    episode = seen(world, learner)
+    learner.observe(episode)
+    data = learner.model.spread(learner.model.core.n_visits, 0.0)
+    expected = np.zeros(data.shape)
+    for h in range(4):
+        steps = slice(None) if h < 3 else slice(3, None)  # nothing is known to follow the last step
+        expected[steps, np.asarray(episode.states)[h], np.asarray(episode.actions)[h]] += 1
+    assert (data == expected).all()
+    assert learner.visits.sum() == 4
+
+
+def test_the_last_state_does_not_matter() -> None:
+    cmdp = small_cmdp(2, stationary=True)
+    one, other = fd.ProxDOME(cmdp.problem()), fd.ProxDOME(cmdp.problem())
+    world = World(cmdp)
+    for _ in range(20):
+        e = seen(world, one)
+        one.observe(e)
+        other.observe(fd.Episode(np.asarray(e.states)[:-1], e.actions, e.rewards, e.utilities))
+    assert learned(one) == learned(other)
+
+
+def test_sharing_steps_learns_a_stationary_model_sooner() -> None:
+    cmdp = fd.make_cmdp("grid-v1")
+    shared, apart = (
+        fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=4000, share_steps=share), cmdp) for share in (True, False)
+    )
+    assert shared.strong_regret[-1] < 0.5 * apart.strong_regret[-1]
+    assert shared.strong_violation[-1] < 0.5 * apart.strong_violation[-1]
+
+
+def test_steps_are_not_shared_where_the_problem_is_not_stationary() -> None:
+    problem = small_cmdp(2).problem()
+    assert not fd.ProxDOME(problem).choices.shared
+    with pytest.raises(fd.ValidationError, match="not said to be stationary"):
+        fd.ProxDOME(problem, share_steps=True)
+
+
+def test_a_file_whose_steps_differ_is_refused_where_they_are_shared(tmp_path: Path) -> None:
+    cmdp = small_cmdp(2, stationary=True)
+    learner = fd.ProxDOME(cmdp.problem())
+    fd.simulate(learner, cmdp, episodes=20)
+    path = tmp_path / "learner"
+    learner.save(path)
+    header, arrays = read_archive(path, "flexdome-learner", 1)
+    states, n = arrays["state.state_of"].copy(), int(arrays["state.n_cells"][0])
+    states[:n] = states[:n][::-1]
+    write_archive(path, header, {**arrays, "state.state_of": states})
+    with pytest.raises(fd.FileFormatError, match="differs between steps"):
+        fd.load_learner(path)
+
+
 # -- refusals -------------------------------------------------------------------------------------------
 
 
@@ -461,6 +526,7 @@ def test_beliefs_tell_widths_and_visits() -> None:
         ({"margin_scale": math.nan}, "margin_scale"),
         ({"episodes": 0}, "episodes is 0"),
         ({"seed": -1}, "seed"),
+        ({"share_steps": "yes"}, "share_steps"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:

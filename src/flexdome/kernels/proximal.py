@@ -5,6 +5,11 @@ for every learner; those of :class:`Proximal` what is needed beside them. The W 
 (V, U_1, ..., U_m, plug-in reward), those of a row in ``core.base`` (r~, d^_1, ..., d^_m, r^). Only what was visited is
 worked on: in a state never visited the policy is uniform, V = L rem and U = rem / 2, and in a visited one an action
 never tried has Q = L rem, Q_d = rem / 2 and the variance of a uniform law on [0, rem].
+
+**Shared steps.** Where the model is the same at every step, what is seen at one step counts at all (``choices.shared``).
+A state then gets a cell at every step on its first visit, with the same number, and each transition is written into the
+rows of all steps; after the last step nothing is known to follow, so its reward and utilities count at the last step
+only. The errors of the rows of one (s, a) are then one error, and add up before they are squared.
 """
 
 from typing import NamedTuple
@@ -15,7 +20,7 @@ from flexdome.kernels.blocks import mix_rows, row_means
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import LANES, mirror_step
-from flexdome.kernels.optimistic import record
+from flexdome.kernels.optimistic import append_successor, new_cell, record, set_base
 
 __all__ = [
     "BACKTRACKS",
@@ -51,6 +56,7 @@ class Choices(NamedTuple):
 
     bonus: float  # c_bonus
     margin: float  # c_margin
+    shared: bool  # what is seen at one step counts at all
 
 
 class Proximal(NamedTuple):
@@ -58,6 +64,7 @@ class Proximal(NamedTuple):
 
     m2_r: np.ndarray  # (rows,) N times the variance of the rewards seen
     m2_d: np.ndarray  # (m, rows)
+    seen: np.ndarray  # (rows,) visits at the row's own step, where steps are shared
     m2_alpha: np.ndarray  # (m,) of the episodes' mean threshold samples
     s2: np.ndarray  # (m, rows) squared standard errors of the utilities
     q: np.ndarray  # (rows * W,) Q of the last sweep; rem / 2 where never tried
@@ -133,16 +140,19 @@ def refresh_row(core, own, settings, row, rem, L, bonus):
 
 
 @kernel(inline=True)
-def refresh(core, own, settings, states, actions, everything, L, bonus):
+def refresh(core, own, settings, shared, states, actions, everything, L, bonus):
     """Step (1) of all visited rows, or of those of one episode."""
     A, C, H = settings.A, settings.C, core.n_cells.size
     for h in range(H):
-        for k in range(core.n_tried[h] if everything else 1):
+        some = H if shared else 1
+        for k in range(core.n_tried[h] if everything else some):
             if everything:
                 row = np.int64(core.tried[h * A * C + k])
             else:
-                row = (h * A + actions[h]) * C + np.int64(core.cell_of[h, states[h]]) - 1
-            refresh_row(core, own, settings, row, float(H - h), L, bonus)
+                at = k if shared else h
+                row = (h * A + actions[at]) * C + np.int64(core.cell_of[h, states[at]]) - 1
+            if core.n_visits[row] > 0.0:
+                refresh_row(core, own, settings, row, float(H - h), L, bonus)
 
 
 @kernel(inline=True)
@@ -175,7 +185,7 @@ def backward(core, own, settings, tau):
 
 
 @kernel(inline=True)
-def forward(core, own, settings, told):
+def forward(core, own, settings, shared, told):
     """Occupancy under the empirical model; told: plug-in values, and sum x^2 s2 in the place of the errors."""
     A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
     pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
@@ -203,7 +213,7 @@ def forward(core, own, settings, told):
             first = rows + a * C
             for c in range(n):
                 x[first + c] = mass[cells + c] * pi[first + c]
-        for i in range(m):
+        for i in range(0 if shared else m):
             for a in range(A):
                 first = rows + a * C
                 total = 0.0
@@ -218,6 +228,14 @@ def forward(core, own, settings, told):
                 share = x[row] * inverse[row]
                 for e in range(start[row], start[row] + length[row]):
                     mass[pool_cell[e]] += share * pool_count[e]
+    for i in range(m if shared else 0):
+        for a in range(A):
+            for c in range(n_cells[0]):
+                total = 0.0
+                for h in range(H):
+                    row = (h * A + a) * C + c
+                    total += x[row] * np.sqrt(s2[i, row])
+                told[1 + m + i] += total * total
 
 
 @kernel(inline=True)
@@ -290,14 +308,14 @@ def plan(core, own, settings, choices, t, states, actions):
     everything = t >= own.clock[0]
     if everything:
         own.clock[0] = t + 1 + np.int64(np.floor(REFRESH * t))
-    refresh(core, own, settings, states, actions, everything, L, choices.bonus * z)
+    refresh(core, own, settings, choices.shared, states, actions, everything, L, choices.bonus * z)
     set_thresholds(core, own, settings, told)
     done, trials, backtracks = False, 0, 0
     best_short, best_residual, last_residual = np.inf, np.inf, np.inf
     low, high = -np.inf, np.inf  # where m = 1: the root is between
     while True:
         backward(core, own, settings, tau)
-        forward(core, own, settings, told)
+        forward(core, own, settings, choices.shared, told)
         done, short, residual, safe = True, 0.0, 0.0, True
         for i in range(m):
             error = np.sqrt(told[1 + m + i] + sa[i])
@@ -349,22 +367,75 @@ def plan(core, own, settings, choices, t, states, actions):
 
 
 @kernel(inline=True)
-def add_episode(core, own, settings, states, actions, rewards, utilities, thresholds):
-    """Counts, sums and running variances of one episode.
+def add_spread(core, own, row, n, reward, utilities, h):
+    """Running variances of a row that was just visited for the n-th time.
 
     With the new mean and the new count n, a sum of squared deviations grows by (x - mean)^2 n / (n - 1).
     """
+    if n > 1.0:
+        gap = reward - core.sum_r[row] * core.inverse[row]
+        own.m2_r[row] += gap * gap * (n / (n - 1.0))
+        for i in range(core.lam.size):
+            gap = utilities[i, h] - core.sum_d[i, row] * core.inverse[row]
+            own.m2_d[i, row] += gap * gap * (n / (n - 1.0))
+
+
+@kernel(inline=True)
+def record_shared(core, own, settings, states, actions, rewards, utilities, thresholds):
+    """Counts, sums, successors and running variances of one episode, each transition at every step."""
     A, C, H, m = settings.A, settings.C, actions.size, core.lam.size
-    record(core, settings, states, actions, rewards, utilities, thresholds)
     for h in range(H):
-        row = (h * A + actions[h]) * C + np.int64(core.cell_of[h, states[h]]) - 1
-        n = core.n_visits[row]
-        if n > 1.0:
-            gap = rewards[h] - core.sum_r[row] * core.inverse[row]
-            own.m2_r[row] += gap * gap * (n / (n - 1.0))
+        if core.cell_of[0, states[h]] == 0:
+            for k in range(H):
+                new_cell(core, settings, k, states[h])
+    for h in range(H):
+        c = np.int64(core.cell_of[h, states[h]]) - 1
+        own.seen[(h * A + actions[h]) * C + c] += 1.0
+        for k in range(0 if h + 1 < H else H - 1, H):
+            row = (k * A + actions[h]) * C + c
+            if core.n_visits[row] == 0.0:
+                core.tried[k * A * C + core.n_tried[k]] = row
+                core.tried_cell[k * A * C + core.n_tried[k]] = k * C + c
+                core.n_tried[k] += 1
+                core.untried[k * C + c] -= core.pi[row]
+            core.n_visits[row] += 1.0
+            core.inverse[row] = 1.0 / core.n_visits[row]
+            if k + 1 < H:
+                cell = (k + 1) * C + np.int64(core.cell_of[k + 1, states[h + 1]]) - 1
+                known = False
+                for e in range(core.start[row], core.start[row] + core.length[row]):
+                    if core.pool_cell[e] == cell:
+                        core.pool_count[e] += 1.0
+                        known = True
+                        break
+                if not known:
+                    append_successor(core, row, cell)
+            core.sum_r[row] += rewards[h]
             for i in range(m):
-                gap = utilities[i, h] - core.sum_d[i, row] * core.inverse[row]
-                own.m2_d[i, row] += gap * gap * (n / (n - 1.0))
+                core.sum_d[i, row] += utilities[i, h]
+            set_base(core, settings, row)
+            add_spread(core, own, row, core.n_visits[row], rewards[h], utilities, h)
+    if thresholds.size > 0:
+        for i in range(m):
+            for h in range(H):
+                core.alpha_sum[i] += thresholds[i, h]
+        core.alpha_count[0] += H
+
+
+@kernel
+def add_episode(core, own, settings, shared, states, actions, rewards, utilities, thresholds):
+    """Counts, sums and running variances of one episode."""
+    core, own, settings = borrow(core), borrow(own), borrow(settings)
+    states, actions, rewards = borrow(states), borrow(actions), borrow(rewards)
+    utilities, thresholds = borrow(utilities), borrow(thresholds)
+    A, C, H, m = settings.A, settings.C, actions.size, core.lam.size
+    if shared:
+        record_shared(core, own, settings, states, actions, rewards, utilities, thresholds)
+    else:
+        record(core, settings, states, actions, rewards, utilities, thresholds)
+        for h in range(H):
+            row = (h * A + actions[h]) * C + np.int64(core.cell_of[h, states[h]]) - 1
+            add_spread(core, own, row, core.n_visits[row], rewards[h], utilities, h)
     n = core.alpha_count[0] / H
     if thresholds.size > 0 and n > 1.0:
         for i in range(m):
@@ -380,7 +451,7 @@ def add_episode(core, own, settings, states, actions, rewards, utilities, thresh
 @kernel(inline=True)
 def learn_proximal(core, own, settings, choices, states, actions, rewards, utilities, thresholds, played):
     """One episode: add its data, then plan the next."""
-    add_episode(core, own, settings, states, actions, rewards, utilities, thresholds)
+    add_episode(core, own, settings, choices.shared, states, actions, rewards, utilities, thresholds)
     played[0] += 1
     plan(core, own, settings, choices, played[0] + 1, states, actions)
 
@@ -403,9 +474,9 @@ def observe_proximal(core, own, settings, choices, episode, played):
 
 
 @kernel
-def record_proximal(core, own, settings, episode):
+def record_proximal(core, own, settings, choices, episode):
     """Add the data of one episode; the policy stays, and the next plan looks at all rows."""
     core, own, settings = borrow(core), borrow(own), borrow(settings)
     states, actions, rewards, utilities, thresholds = borrow(episode)
-    add_episode(core, own, settings, states, actions, rewards, utilities, thresholds)
+    add_episode(core, own, settings, choices.shared, states, actions, rewards, utilities, thresholds)
     own.clock[0] = 0

@@ -24,8 +24,9 @@ def run_proximal(core, own, settings, choices, truth, uniforms, thresholds, begi
     cell_of, pi, lam, pool, C = core.cell_of, core.pi, core.lam, core.pool, settings.C
     states, actions, rewards, utilities, values, q, x, _, _, none = buffers
     H, m = actions.size, lam.size
+    growth = H * H if choices.shared else H  # lists that one episode may move
     for t in range(begin, exact.size):
-        if pool[0] + H * max(2 * pool[1], TOGETHER) > core.pool_cell.size:
+        if pool[0] + growth * max(2 * pool[1], TOGETHER) > core.pool_cell.size:
             return t
         for i in range(m):
             out[t, 1 + m + i] = lam[i]

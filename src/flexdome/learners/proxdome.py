@@ -38,6 +38,12 @@ g_i > 0 or Lam with g_i < 0. Of trials with the same shortfall the one with the 
 averaged over an initial distribution. **Order**: construction plans episode 1; ``observe`` of episode t adds its data
 and plans t + 1.
 
+Shared steps
+------------
+Where the problem is stationary, what is seen at one step counts at all (``share_steps=False`` switches it off): N, p^,
+r^ and d^ of (s, a) are those of all steps together, and since the errors at different steps are then one error, eps_i
+has sum_{s,a} (sum_h x s_i)^2 in the place of sum x^2 s2_i. The transition after the last step is not used.
+
 Why it should work
 ------------------
 sum x^2 s2 is the delta-method variance of the plug-in value, so the margin is c / sqrt(t) with a measured c; with
@@ -154,6 +160,7 @@ class ProxDOME(Learner):
     episodes : how many are planned, for ``simulate``; nothing else depends on it
     bonus_scale : c_bonus
     margin_scale : c_margin
+    share_steps : whether what is seen at one step counts at all; None does so where the problem is stationary
     seed : recorded; ProxDOME draws no random numbers of its own
 
     Examples
@@ -178,16 +185,27 @@ class ProxDOME(Learner):
         *,
         bonus_scale: float = 0.5,
         margin_scale: float = 1.0,
+        share_steps: bool | None = None,
     ) -> None:
         super().__init__(problem, episodes, seed)
+        if not isinstance(share_steps, bool | None):
+            raise ValidationError(f"share_steps is {shown(share_steps)}; it must be True, False or None")
+        if share_steps and not problem.stationary:
+            raise ValidationError("share_steps is True; it must not be where the problem is not said to be stationary")
+        shared = problem.stationary if share_steps is None else share_steps
         self.choices = Choices(
             bonus=as_float("bonus_scale", bonus_scale, low=0.0, high=LARGEST),
             margin=as_float("margin_scale", margin_scale, low=0.0, high=LARGEST),
+            shared=shared and problem.horizon > 1,
         )
         self.model = OptimisticModel(problem)
         self.settings = self.model.settings(problem, (0.0, 0.0, 0.0), LARGEST)
         self.own = proximal_arrays(self.model)
         self._plan()
+
+    def reserve(self) -> None:
+        """Make room for the successors that one more episode may bring."""
+        self.model.reserve(self.problem.horizon if self.choices.shared else 1)
 
     def _plan(self) -> None:
         plan_proximal(self.model.core, self.own, self.settings, self.choices, self.episode + 1)
@@ -207,12 +225,12 @@ class ProxDOME(Learner):
     @property
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
-        return self.model.spread(self.model.core.n_visits, 0.0)
+        return self.model.spread(self.own.seen if self.choices.shared else self.model.core.n_visits, 0.0)
 
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy`` and plan the next; a bad one is refused and changes nothing."""
         data = self._checked(episode)
-        self.model.reserve()
+        self.reserve()
         observe_proximal(self.model.core, self.own, self.settings, self.choices, data, self._played)
 
     def preload(self, episodes: Iterable[Episode]) -> None:
@@ -226,8 +244,8 @@ class ProxDOME(Learner):
             except ValidationError as error:
                 raise ValidationError(f"episodes[{k}]: {error}") from None
         for data in checked:
-            self.model.reserve()
-            record_proximal(self.model.core, self.own, self.settings, data)
+            self.reserve()
+            record_proximal(self.model.core, self.own, self.settings, self.choices, data)
 
     def _checked(self, episode: Any) -> tuple[Any, ...]:
         if not isinstance(episode, Episode):
@@ -261,13 +279,14 @@ class ProxDOME(Learner):
         status, core, W = self.status(), self.model.core, self.model.W
         rem = np.arange(self.problem.horizon, 0, -1.0)[:, None, None]
         visits = self.visits
+        data = self.model.spread(core.n_visits, 0.0)
         added = core.base.reshape(-1, W)[:, 0] - core.sum_r * core.inverse
         return Beliefs(
             value=float(self.own.told[0]),
             utilities=status.utilities,
             thresholds=status.thresholds,
             margin=status.margin,
-            widths=np.where(visits > 0, self.model.spread(added, 0.0), (1.0 + status.multipliers.sum()) * rem),
+            widths=np.where(data > 0, self.model.spread(added, 0.0), (1.0 + status.multipliers.sum()) * rem),
             visits=visits,
         )
 
@@ -281,6 +300,7 @@ class ProxDOME(Learner):
             "seed": self.seed,
             "bonus_scale": self.choices.bonus,
             "margin_scale": self.choices.margin,
+            "share_steps": self.choices.shared,
         }
 
     def _state(self) -> Arrays:
@@ -288,4 +308,4 @@ class ProxDOME(Learner):
 
     def _restore(self, state: Arrays) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
-        restore_proximal(self.model, self.own, self.settings, self.episode, state)
+        restore_proximal(self.model, self.own, self.settings, self.choices.shared, self.episode, state)

@@ -24,7 +24,7 @@ from flexdome.learners.model_file import (
 __all__ = ["proximal_arrays", "proximal_state", "restore_proximal"]
 
 Arrays = dict[str, npt.NDArray[Any]]
-OWN = ("m2_r", "m2_d", "m2_alpha", "s2", "optimistic", "values", "clock", "heat", "told")
+OWN = ("m2_r", "m2_d", "seen", "m2_alpha", "s2", "optimistic", "values", "clock", "heat", "told")
 
 
 def proximal_arrays(model: OptimisticModel) -> Proximal:
@@ -34,6 +34,7 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
     return Proximal(
         m2_r=_zeros(rows),
         m2_d=_zeros((m, rows)),
+        seen=_zeros(rows),
         m2_alpha=np.zeros(m),
         s2=_zeros((m, rows)),
         q=_zeros(rows * model.W),
@@ -56,6 +57,7 @@ def proximal_state(model: OptimisticModel, own: Proximal) -> Arrays:
         **model_state(model),
         "m2_r": own.m2_r[rows],
         "m2_d": own.m2_d[:, rows],
+        "seen": own.seen[rows],
         "m2_alpha": own.m2_alpha.copy(),
         "s2": own.s2[:, rows],
         "optimistic": core.base[rows * W],
@@ -66,12 +68,15 @@ def proximal_state(model: OptimisticModel, own: Proximal) -> Arrays:
     }
 
 
-def restore_proximal(model: OptimisticModel, own: Proximal, settings: Settings, episode: int, state: Arrays) -> None:
+def restore_proximal(
+    model: OptimisticModel, own: Proximal, settings: Settings, shared: bool, episode: int, state: Arrays
+) -> None:
     """Take back what :func:`proximal_state` gave; a state that does not fit together is refused."""
     for name in OWN:
         if name not in state:
             raise ValidationError(f"state.{name} is missing")
-    restore_model(model, settings, episode, {name: part for name, part in state.items() if name not in OWN})
+    rest = {name: part for name, part in state.items() if name not in OWN}
+    restore_model(model, settings, episode, rest, chained=not shared)
     read = _Reader({name: state[name] for name in OWN})
     core, W = model.core, model.W
     m = core.lam.size
@@ -79,11 +84,16 @@ def restore_proximal(model: OptimisticModel, own: Proximal, settings: Settings, 
     open_cells(core, own, settings)
     own.m2_r[rows] = read.number("m2_r", rows.shape, 0.0, EXACT)
     own.m2_d[:, rows] = read.number("m2_d", (m, rows.size), 0.0, EXACT)
+    own.seen[rows] = read.count("seen", rows.shape, 0, EXACT)
     own.m2_alpha[:] = read.number("m2_alpha", (m,), 0.0, LARGEST_SUM)
     own.s2[:, rows] = read.number("s2", (m, rows.size), 0.0, EXACT)
     core.base[rows * W] = read.number("optimistic", rows.shape, 0.0, EXACT)
     core.base[rows * W + m + 1] = core.sum_r[rows] * core.inverse[rows]
     core.values.reshape(-1, W)[cells, : m + 2] = read.number("values", (cells.size, m + 2), -EXACT, EXACT)
+    if shared and len(set(core.n_cells.tolist())) > 1:
+        raise ValidationError("state.n_cells differs between steps; where steps are shared it must not")
+    if shared and (core.state_of != core.state_of[0]).any():
+        raise ValidationError("state.state_of differs between steps; where steps are shared it must not")
     own.clock[:] = read.count("clock", (1,), 0, EXACT)
     own.heat[:] = read.number("heat", (1,), 1.0, HOTTEST)
     own.told[:] = read.number("told", own.told.shape, -LARGEST_SUM, LARGEST_SUM)

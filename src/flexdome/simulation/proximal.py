@@ -41,7 +41,7 @@ def run_chunk(
     told = np.zeros((count, learner.own.told.size))
     done = 0
     while done < count:
-        learner.model.reserve()
+        learner.reserve()
         done = run_proximal(
             learner.model.core, learner.own, learner.settings, learner.choices, tuple(cmdp.model), uniforms, thresholds,
             done, exact, out, told, buffers, learner._played,
