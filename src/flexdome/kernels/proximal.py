@@ -6,7 +6,7 @@ for every learner; those of :class:`Proximal` what is needed beside them. The W 
 worked on: in a state never visited the policy is uniform, V = L rem and U = rem / 2, and in a visited one an action
 never tried has Q = L rem, Q_d = rem / 2 and the variance of a uniform law on [0, rem].
 
-**Shared steps.** Where the model is the same at every step, what is seen at one step counts at all (``choices.shared``).
+**Shared steps.** Where the model is the same at every step, what is seen at one step counts at all: ``choices.shared``.
 A state then gets a cell at every step on its first visit, with the same number, and each transition is written into the
 rows of all steps; after the last step nothing is known to follow, so its reward and utilities count at the last step
 only. The errors of the rows of one (s, a) are then one error, and add up before they are squared.
