@@ -48,6 +48,7 @@ HEATING, HOTTEST, COOLING = 4.0, 1024.0, 0.98
 REFRESH = 0.02
 RIDGE = 1e-3
 LARGEST = 1e300
+TINY = 1e-18  # occupancy that is not followed: below the rounding of what it would be added to
 TOLD = 6  # numbers of a plan beside those of reward and constraints
 
 
@@ -225,6 +226,8 @@ def forward(core, own, settings, shared, told):
                 mass[cells + C + c] = 0.0
             for k in range(rows, rows + n_tried[h]):
                 row = np.int64(tried[k])
+                if x[row] < TINY:
+                    continue
                 share = x[row] * inverse[row]
                 for e in range(start[row], start[row] + length[row]):
                     mass[pool_cell[e]] += share * pool_count[e]
