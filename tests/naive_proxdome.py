@@ -11,9 +11,10 @@ TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.1, 15, 3,
 
 
 class NaiveProxDOME:
-    def __init__(self, problem, c_bonus=0.5, c_margin=1.0, shared=None):
+    def __init__(self, problem, c_bonus=0.5, c_prior=0.5, c_margin=1.15, shared=None):
         self.H, self.S, self.A, self.m = problem.horizon, problem.states, problem.actions, problem.constraints
-        self.mu, self.known, self.c_bonus, self.c_margin = problem.initial, problem.thresholds, c_bonus, c_margin
+        self.mu, self.known = problem.initial, problem.thresholds
+        self.c_bonus, self.c_prior, self.c_margin = c_bonus, c_prior, c_margin
         H, S, A, m = self.H, self.S, self.A, self.m
         self.shared = (problem.stationary if shared is None else shared) and H > 1
         self.seen = np.zeros((H, S, A))
@@ -70,7 +71,8 @@ class NaiveProxDOME:
             return (p * (after - mean) ** 2).sum(-1)
 
         sd = np.sqrt(self.var_r) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(self.var_d))
-        bar = self.r + self.c_bonus * z * np.sqrt((spread(self.V) + sd**2 + (L * self.rem) ** 2 / (12 * n)) / n)
+        w = np.maximum(self.c_prior * self.rem, 1.0)
+        bar = self.r + self.c_bonus * z * np.sqrt((spread(self.V) + sd**2 + (L * w) ** 2 / (12 * n)) / n)
         self.bar = np.where(chosen, bar, self.bar)
         for i in range(self.m):
             s2 = (spread(self.U[i]) + self.var_d[i] + self.rem**2 / (12 * n)) / n
@@ -132,7 +134,8 @@ class NaiveProxDOME:
             error = self.errors(x, sa)
             eps = self.c_margin * z * error
             g = self.U[:, 0] @ self.mu - eps - a
-            unmet = ((g < -TOL * eps) & (lam < top)) | ((g > TOL * eps) & (lam > 0))
+            near = TOL * max(self.c_margin, 0.5) * z * error
+            unmet = ((g < -near) & (lam < top)) | ((g > near) & (lam > 0))
             done = not unmet.any()
             if done:
                 break

@@ -99,11 +99,11 @@ def test_the_learner_follows_its_twin_for_thousands_of_episodes(environment: str
     assert follow(fd.ProxDOME(cmdp.problem()), cmdp, 3000) < CLOSE
 
 
-@pytest.mark.parametrize(("bonus", "margin"), [(0.0, 1.0), (0.75, 0.0), (2.0, 3.0)])
-def test_the_constants_follow_their_twin(bonus: float, margin: float) -> None:
+@pytest.mark.parametrize(("bonus", "prior", "margin"), [(0.0, 1.0, 1.0), (0.75, 0.3, 0.0), (2.0, 2.0, 3.0)])
+def test_the_constants_follow_their_twin(bonus: float, prior: float, margin: float) -> None:
     cmdp = small_cmdp(1, m=2, fraction=1.02)
-    learner = fd.ProxDOME(cmdp.problem(), bonus_scale=bonus, margin_scale=margin)
-    assert follow(learner, cmdp, 200, c_bonus=bonus, c_margin=margin) < CLOSE
+    learner = fd.ProxDOME(cmdp.problem(), bonus_scale=bonus, prior_bonus=prior, margin_scale=margin)
+    assert follow(learner, cmdp, 200, c_bonus=bonus, c_prior=prior, c_margin=margin) < CLOSE
 
 
 @settings(max_examples=25)
@@ -419,7 +419,7 @@ def test_diagnostics_tell_every_plan() -> None:
     assert told["safe"][29] == status.safe.all()
     visits = twin.visits
     assert told["untried"][29] == status.untried == (visits[visits.sum(axis=-1) > 0] == 0).sum()
-    z = np.sqrt(np.log(1 + np.arange(1, 51)))
+    z = 1.15 * np.sqrt(np.log(1 + np.arange(1, 51)))
     assert told["margin"] == pytest.approx(z * told["errors"])
 
 
@@ -523,6 +523,7 @@ def test_a_file_whose_steps_differ_is_refused_where_they_are_shared(tmp_path: Pa
     ("options", "message"),
     [
         ({"bonus_scale": -1.0}, "bonus_scale"),
+        ({"prior_bonus": -0.1}, "prior_bonus"),
         ({"margin_scale": math.nan}, "margin_scale"),
         ({"episodes": 0}, "episodes is 0"),
         ({"seed": -1}, "seed"),

@@ -56,6 +56,7 @@ class Choices(NamedTuple):
     """The constants of the pseudo-code."""
 
     bonus: float  # c_bonus
+    doubt: float  # c_prior
     margin: float  # c_margin
     shared: bool  # what is seen at one step counts at all
 
@@ -123,11 +124,12 @@ def spread_of(pool_cell, pool_count, start, n, inverse, values, W, j):
 
 
 @kernel(inline=True)
-def refresh_row(core, own, settings, row, rem, L, bonus):
+def refresh_row(core, own, settings, row, rem, L, bonus, doubt):
     """Step (1) of one visited row: r~ and the squared standard errors; ``bonus`` is c_bonus z."""
     W, m = settings.W, core.lam.size
     inverse, start, n = core.inverse[row], core.start[row], np.int64(core.length[row])
     prior = rem * rem / 12.0 * inverse
+    reach = max(doubt * rem, 1.0)  # of what one more visit may bring to light: a step's own range at least
     sd = np.sqrt(own.m2_r[row] * inverse)
     for i in range(m):
         noise = own.m2_d[i, row] * inverse
@@ -136,12 +138,12 @@ def refresh_row(core, own, settings, row, rem, L, bonus):
         own.s2[i, row] = (after + noise + prior) * inverse
     after = spread_of(core.pool_cell, core.pool_count, start, n, inverse, core.values, W, 0)
     mean = core.sum_r[row] * inverse
-    core.base[row * W] = mean + bonus * np.sqrt((after + sd * sd + L * L * prior) * inverse)
+    core.base[row * W] = mean + bonus * np.sqrt((after + sd * sd + L * L * reach * reach / 12.0 * inverse) * inverse)
     core.base[row * W + m + 1] = mean
 
 
 @kernel(inline=True)
-def refresh(core, own, settings, shared, states, actions, everything, L, bonus):
+def refresh(core, own, settings, shared, states, actions, everything, L, bonus, doubt):
     """Step (1) of all visited rows, or of those of one episode."""
     A, C, H = settings.A, settings.C, core.n_cells.size
     for h in range(H):
@@ -153,7 +155,7 @@ def refresh(core, own, settings, shared, states, actions, everything, L, bonus):
                 at = k if shared else h
                 row = (h * A + actions[at]) * C + np.int64(core.cell_of[h, states[at]]) - 1
             if core.n_visits[row] > 0.0:
-                refresh_row(core, own, settings, row, float(H - h), L, bonus)
+                refresh_row(core, own, settings, row, float(H - h), L, bonus, doubt)
 
 
 @kernel(inline=True)
@@ -311,7 +313,7 @@ def plan(core, own, settings, choices, t, states, actions):
     everything = t >= own.clock[0]
     if everything:
         own.clock[0] = t + 1 + np.int64(np.floor(REFRESH * t))
-    refresh(core, own, settings, choices.shared, states, actions, everything, L, choices.bonus * z)
+    refresh(core, own, settings, choices.shared, states, actions, everything, L, choices.bonus * z, choices.doubt)
     set_thresholds(core, own, settings, told)
     done, trials, backtracks = False, 0, 0
     best_short, best_residual, last_residual = np.inf, np.inf, np.inf
@@ -325,8 +327,9 @@ def plan(core, own, settings, choices, t, states, actions):
             eps = choices.margin * z * error
             told[1 + m + i], told[1 + 2 * m + i] = error, eps
             g[i] = told[1 + i] - eps - told[1 + 3 * m + i]
-            safe = safe and g[i] >= -TOLERANCE * eps
-            if (g[i] < -TOLERANCE * eps and lam[i] < top) or (g[i] > TOLERANCE * eps and lam[i] > 0.0):
+            near = TOLERANCE * (max(choices.margin, 0.5) * z * error)  # of the margin, unless that is switched off
+            safe = safe and g[i] >= -near
+            if (g[i] < -near and lam[i] < top) or (g[i] > near and lam[i] > 0.0):
                 done = False
                 residual = max(residual, abs(g[i]))
             short = max(short, -g[i])

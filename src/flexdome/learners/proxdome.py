@@ -9,12 +9,13 @@ do is in docs/proxdome-log.md; nothing is proved.
 
 With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + t)), N the visits and n = N_h(s, a)::
 
-    constants: c_bonus = 1/2, c_margin = 1; prior Uniform[0, rem] with the weight of one observation
+    constants: c_bonus = 1/2, c_prior = 1/2, c_margin = 1.15; prior Uniform[0, rem], the weight of one observation
     state:     empirical N, p^, r^, var_r, d^_i, var_d_i, alpha^_i, var_alpha_i;  lam = 0, heat = 1, V = U_i = 0
     for t = 1, 2, ...
       Lam = sqrt(t); lam <- min(lam, Lam); L = L(lam); tau = heat L / sqrt(H t)
       (1) standard errors, from the tables V, U_i of the last plan
-          n >= 1: r~   = r^ + c_bonus z sqrt((Var_p^(V_{h+1}) + (sd_r + sum_i lam_i sd_d_i)^2 + (L rem)^2 / (12 n)) / n)
+          n >= 1: r~   = r^ + c_bonus z sqrt((Var_p^(V_{h+1}) + (sd_r + sum_i lam_i sd_d_i)^2 + (L w)^2 / (12 n)) / n)
+                         with w = max(c_prior rem, 1)
                   s2_i =                     (Var_p^(U_{i,h+1}) + var_d_i + rem^2 / (12 n)) / n
           n = 0:  s2_i = rem^2 / 12
           threshold known: a_i = alpha_i, sa_i = 0, else a_i = alpha^_i, sa_i = (var_alpha_i + H^2/(12 n_a)) / n_a
@@ -93,7 +94,8 @@ class Status:
         thresholds), z_t errors, and the thresholds known or estimated
     slack : (m,) utilities - margin - thresholds
     multipliers : (m,)
-    safe : (m,) whether the slack is at least -0.1 margins, so that the policy is shown safe
+    tolerance : (m,) a tenth of the margin (of half of z_t errors, where the margin is smaller)
+    safe : (m,) whether the slack is at least -tolerance, so that the policy is shown safe
     trials : soft Bellman sweeps that the dual solve took; ``solved`` whether it ended
     heat : what the temperature is multiplied with after solves that did not end
     untried : actions never tried in states that were visited
@@ -109,6 +111,7 @@ class Status:
     heat: float
     untried: int
     solved: bool
+    tolerance: Float
 
     @property
     def slack(self) -> Float:
@@ -118,7 +121,7 @@ class Status:
     @property
     def safe(self) -> npt.NDArray[np.bool_]:
         """(m,) whether the policy is shown safe."""
-        shown_safe: npt.NDArray[np.bool_] = self.slack >= -TOLERANCE * self.margin
+        shown_safe: npt.NDArray[np.bool_] = self.slack >= -self.tolerance
         return shown_safe
 
     def __str__(self) -> str:
@@ -160,6 +163,7 @@ class ProxDOME(Learner):
     episodes : how many are planned, for ``simulate``; nothing else depends on it
     bonus_scale : c_bonus
     margin_scale : c_margin
+    prior_bonus : c_prior
     share_steps : whether what is seen at one step counts at all; None does so where the problem is stationary
     seed : recorded; ProxDOME draws no random numbers of its own
 
@@ -184,7 +188,8 @@ class ProxDOME(Learner):
         seed: int = 0,
         *,
         bonus_scale: float = 0.5,
-        margin_scale: float = 1.0,
+        margin_scale: float = 1.15,
+        prior_bonus: float = 0.5,
         share_steps: bool | None = None,
     ) -> None:
         super().__init__(problem, episodes, seed)
@@ -195,6 +200,7 @@ class ProxDOME(Learner):
         shared = problem.stationary if share_steps is None else share_steps
         self.choices = Choices(
             bonus=as_float("bonus_scale", bonus_scale, low=0.0, high=LARGEST),
+            doubt=as_float("prior_bonus", prior_bonus, low=0.0, high=1e9),
             margin=as_float("margin_scale", margin_scale, low=0.0, high=LARGEST),
             shared=shared and problem.horizon > 1,
         )
@@ -257,6 +263,7 @@ class ProxDOME(Learner):
         m, told = self.problem.constraints, self.own.told
         U, errors, eps, alpha = told[1 : 1 + 4 * m].reshape(4, m).copy()
         trials, _, heat, _, untried, solved = told[1 + 4 * m :]
+        z = np.sqrt(np.log(self.episode + 2.0))
         return Status(
             episode=self.episode + 1,
             utilities=U,
@@ -268,6 +275,7 @@ class ProxDOME(Learner):
             heat=float(heat),
             untried=int(untried),
             solved=bool(solved),
+            tolerance=TOLERANCE * (max(self.choices.margin, 0.5) * z * errors),
         )
 
     def beliefs(self) -> Beliefs:
@@ -300,6 +308,7 @@ class ProxDOME(Learner):
             "seed": self.seed,
             "bonus_scale": self.choices.bonus,
             "margin_scale": self.choices.margin,
+            "prior_bonus": self.choices.doubt,
             "share_steps": self.choices.shared,
         }
 
