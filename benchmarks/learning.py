@@ -110,6 +110,26 @@ def peers() -> None:
         row(f"{name} / FlexDOME, an episode", theirs, ours, float(np.median(pairs[:, 0] / pairs[:, 1])), "<= 1.5")
 
 
+def proximal() -> None:
+    """An episode of our own learners against one of FlexDOME, and ProxDOME at S = 50, A = 5, H = 10."""
+    cmdp = fd.make_cmdp("paper-stochastic-v1", seed=0)
+
+    def spent(name: str, cmdp: fd.CMDP, episodes: int = T) -> float:
+        learner = fd.make_learner(name, cmdp.problem(), episodes=episodes)
+        return seconds(lambda: fd.simulate(learner, cmdp)) / episodes
+
+    for name in ("flexdome", "proxdome", "anchordome"):
+        spent(name, cmdp, 10)
+    for name, episodes, goal in (("proxdome", T, "<= 3"), ("anchordome", T // 20, "")):
+        pairs = np.array([(spent(name, cmdp, episodes), spent("flexdome", cmdp)) for _ in range(5)])
+        theirs, ours = (float(x) for x in np.median(pairs, axis=0))
+        row(f"{name} / FlexDOME, an episode", theirs, ours, float(np.median(pairs[:, 0] / pairs[:, 1])), goal)
+    large = fd.make_cmdp("independent-v1", states=50, actions=5, horizon=10)
+    fd.solve(large)
+    whole = T * spent("proxdome", large)
+    print(f"{'ProxDOME, 80,000 episodes at S=50 A=5 H=10':<66} {human(whole):>9}   < 20 s", flush=True)
+
+
 def compilation() -> None:
     """The first run of a process: with an empty cache, and with a filled one."""
     code = (
@@ -191,6 +211,7 @@ def main(full: bool | None = None) -> None:
     against_c()
     against_numpy()
     peers()
+    proximal()
     if full:
         two_workers()
         visited_cost()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flexdome.learners import load_learner as load_learner
     from flexdome.learners import make_learner as make_learner
     from flexdome.learners.flexdome import FlexDOME as FlexDOME
+    from flexdome.learners.proxdome import ProxDOME as ProxDOME
     from flexdome.planning import SafePolicy as SafePolicy
     from flexdome.planning import baselines as baselines
     from flexdome.planning import evaluate as evaluate
@@ -57,6 +58,7 @@ _ROOMS = {
     "families": ("ENVIRONMENTS", "make_cmdp"),
     "learners": ("LEARNERS", "load_learner", "make_learner"),
     "learners.flexdome": ("FlexDOME",),
+    "learners.proxdome": ("ProxDOME",),
     "planning": (
         "SafePolicy",
         "baselines",

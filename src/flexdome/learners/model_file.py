@@ -96,8 +96,13 @@ class _Reader:
             raise ValidationError(f"state has {sorted(self._left)[0]!r}, which is not known here")
 
 
-def restore_model(model: OptimisticModel, settings: Settings, episode: int, state: Arrays) -> None:
-    """Take back what :func:`model_state` gave; a state that does not fit together is refused and changes nothing."""
+def restore_model(
+    model: OptimisticModel, settings: Settings, episode: int, state: Arrays, chained: bool = True
+) -> None:
+    """Take back what :func:`model_state` gave; a state that does not fit together is refused and changes nothing.
+
+    ``chained`` says that what was seen at a step counts at that step only, so that episodes run through the counts.
+    """
     H, S, A = model.shape
     read, core, m = _Reader(state), model.core, model.core.lam.size
     n_cells = read.count("n_cells", (H,), 0, S)
@@ -113,15 +118,16 @@ def restore_model(model: OptimisticModel, settings: Settings, episode: int, stat
         raise ValidationError("state.state_of names a state twice in one step")
     read.agree("n_visits", n_visits == np.floor(n_visits), "must be whole")
     visits = np.bincount(cell_of_row, n_visits, minlength=n).astype(np.float64)
-    read.agree("n_visits", visits[cell_of_row] > 0, "belongs to a cell without visits")
+    if chained:
+        read.agree("n_visits", visits[cell_of_row] > 0, "belongs to a cell without visits")
     each_step = np.bincount(step, visits, minlength=H)
-    if (each_step != each_step[0]).any() or each_step[0] < episode:
+    if (chained and (each_step != each_step[0]).any()) or each_step.min() < episode:
         raise ValidationError(
             f"state.n_visits counts {each_step.min():.0f} to {each_step.max():.0f} visits in a step; "
             f"every step must have one in each of at least {episode} episodes"
         )
 
-    length, pool_cell, pool_count = _read_successors(model, read, n_cells, row_step, n_visits, visits)
+    length, pool_cell, pool_count = _read_successors(model, read, n_cells, row_step, n_visits, visits, chained)
     tried, n_tried = _read_tried(model, read, rows, row_step, n_visits)
 
     sum_r, sum_d = read.number("sum_r", (n_rows,), 0, EXACT), read.number("sum_d", (m, n_rows), 0, EXACT)
@@ -160,7 +166,13 @@ def restore_model(model: OptimisticModel, settings: Settings, episode: int, stat
 
 
 def _read_successors(
-    model: OptimisticModel, read: _Reader, n_cells: Index, row_step: Index, n_visits: Float, visits: Float
+    model: OptimisticModel,
+    read: _Reader,
+    n_cells: Index,
+    row_step: Index,
+    n_visits: Float,
+    visits: Float,
+    chained: bool,
 ) -> tuple[Index, Index, Float]:
     """Lengths of the lists, the cells in them and their counts: what left a cell arrived at the next step."""
     H, C = model.shape[0], model.C
@@ -181,7 +193,7 @@ def _read_successors(
     read.agree("n_visits", good, "is not the number of times that a successor followed")
     first = np.cumsum(n_cells) - n_cells
     arrived = np.bincount(first[h] + c, count, minlength=visits.size)
-    if (arrived[n_cells[0] :] != visits[n_cells[0] :]).any():
+    if chained and (arrived[n_cells[0] :] != visits[n_cells[0] :]).any():
         raise ValidationError("state.pool_count does not lead to each cell as often as it was visited")
     return length, cell, count
 

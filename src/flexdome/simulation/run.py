@@ -24,6 +24,7 @@ from flexdome.learners.program_learner import ProgramLearner
 from flexdome.planning import solve
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.history import History, Snapshot
+from flexdome.simulation.proximal import as_proximal, run_chunk, told_diagnostics
 from flexdome.simulation.randomness import Randomness
 from flexdome.theory.constants import LONGEST
 
@@ -68,12 +69,13 @@ def simulate(
     wanted = _wanted(snapshots, first)
     kept: dict[int, Snapshot] = {}
     best = solve(cmdp)
-    compiled, program = _as_compiled(learner), _as_program(learner)
+    compiled, program, proximal = _as_compiled(learner), _as_program(learner), as_proximal(learner)
     notes: dict[str, list[Float]] = {}
     randomness = Randomness(cmdp, seed)
     m = cmdp.constraints
     pieces: list[Float] = []
     margins: list[Float] = []
+    told: list[Float] = []
     position = first
     while position <= last:
         if wanted and wanted[-1] == position:
@@ -86,6 +88,8 @@ def simulate(
             margins.append(_run_compiled(compiled, cmdp, randomness, position, exact, out))
         elif program is not None:
             margins.append(_run_program(program, cmdp, randomness, position, exact, out, notes))
+        elif proximal is not None:
+            told.append(run_chunk(proximal, cmdp, randomness, position, exact, out, episode_buffers(cmdp)))
         else:
             _run_observed(learner, cmdp, randomness, position, exact, out)
         pieces.append(out)
@@ -102,6 +106,9 @@ def simulate(
             "thresholds": table[:, 2 + 3 * m :].T.copy(),
             "margin": np.concatenate(margins).T.copy() if margins else np.zeros((m, 0)),
         }
+    elif proximal is not None:
+        plans = np.concatenate(told) if told else np.zeros((0, proximal.own.told.size))
+        diagnostics = told_diagnostics(plans, m)
     diagnostics |= {name: np.concatenate(parts, axis=-1) for name, parts in notes.items()}
     return History(
         first=first,

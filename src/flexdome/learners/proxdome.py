@@ -1,0 +1,320 @@
+"""ProxDOME: optimism decides what to try, pessimism decides what is acceptable. No theorem is claimed.
+
+A learner of our own. FlexDOME and its relatives let a slow primal-dual *dynamics* drift towards a regularised saddle
+point, and the margin has to cover its bias and its lag. ProxDOME has no dynamics. In every episode it computes the
+exact policy of the entropy-regularised, *optimistic* Lagrangian of the empirical model (one soft Bellman sweep), and
+chooses the multipliers by a warm-started, safeguarded Newton solve so that the *pessimistic* utility, plug-in minus z_t
+standard errors, meets the threshold. It needs no T, no delta, no Slater gap and no step size. What it was measured to
+do is in docs/proxdome-log.md; nothing is proved.
+
+With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + t)), N the visits and n = N_h(s, a)::
+
+    constants: c_bonus = 1/2, c_prior = 1/2, c_margin = 1.15; prior Uniform[0, rem], the weight of one observation
+    state:     empirical N, p^, r^, var_r, d^_i, var_d_i, alpha^_i, var_alpha_i;  lam = 0, heat = 1, V = U_i = 0
+    for t = 1, 2, ...
+      Lam = sqrt(t); lam <- min(lam, Lam); L = L(lam); tau = heat L / sqrt(H t)
+      (1) standard errors, from the tables V, U_i of the last plan
+          n >= 1: r~   = r^ + c_bonus z sqrt((Var_p^(V_{h+1}) + (sd_r + sum_i lam_i sd_d_i)^2 + (L w)^2 / (12 n)) / n)
+                         with w = max(c_prior rem, 1)
+                  s2_i =                     (Var_p^(U_{i,h+1}) + var_d_i + rem^2 / (12 n)) / n
+          n = 0:  s2_i = rem^2 / 12
+          threshold known: a_i = alpha_i, sa_i = 0, else a_i = alpha^_i, sa_i = (var_alpha_i + H^2/(12 n_a)) / n_a
+          (n_a episodes brought samples, each counts with its mean; none yet: H/2, H^2/12)
+      (2) dual trials, at most 15
+          backward: Q = min(r~ + lam . d^ + p^ V_{h+1}, L(lam) rem);  L(lam) rem where n = 0           (optimism)
+                    Qd_i = d^_i + p^ U_{i,h+1};                        rem / 2 where n = 0               (plug-in)
+                    pi(. | s) = softmax(Q(s, .) / tau), V = tau log mean_a exp(Q / tau), U_i = sum_a pi Qd_i
+          forward:  x = occupancy of pi under p^;  eps_i = c_margin z sqrt(sum x^2 s2_i + sa_i)
+          g_i = U_{i,1}(s_1) - eps_i - a_i
+          done when for all i: (g_i >= -0.1 eps_i or lam_i = Lam) and (g_i <= 0.1 eps_i or lam_i = 0)
+          m > 1, residual not below that of the last accepted lam, fewer than 3 back-tracks: lam <- (lam + last) / 2
+          J_ij = (1/tau) sum x Adv_i Adv_j + [i = j] / 1000, Adv_i = Qd_i - U_i; Newton on the free multipliers
+          lam <- clip(lam + clip(dlam, +-(0.1 + lam)), 0, Lam);  m = 1: bisect where that leaves the bracket
+      not done: heat <- min(4 heat, 1024), take the trial with the smallest shortfall; done: heat <- max(1, 0.98 heat)
+      (3) play pi, add what was seen
+      (1) is done for all cells when t >= next, next = t + 1 + floor(0.02 t), otherwise for those of the last episode
+
+The residual is the largest of the abs(g_i) whose conditions are not met; a multiplier is free unless it is 0 with
+g_i > 0 or Lam with g_i < 0. Of trials with the same shortfall the one with the smallest residual is taken. Values are
+averaged over an initial distribution. **Order**: construction plans episode 1; ``observe`` of episode t adds its data
+and plans t + 1.
+
+Shared steps
+------------
+Where the problem is stationary, what is seen at one step counts at all (``share_steps=False`` switches it off): N, p^,
+r^ and d^ of (s, a) are those of all steps together, and since the errors at different steps are then one error, eps_i
+has sum_{s,a} (sum_h x s_i)^2 in the place of sum x^2 s2_i. The transition after the last step is not used.
+
+Why it should work
+------------------
+sum x^2 s2 is the delta-method variance of the plug-in value, so the margin is c / sqrt(t) with a measured c; with
+Gaussian errors and z_t = sqrt(log t) the expected violations sum to O(log log T). tau keeps the bias of the entropy at
+the order of the statistical error. An action never tried is worth everything in planning, which makes it tried, and
+rem / 2 in the constraint, which makes it tried where there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.validation import Float, as_float, frozen, shown
+from flexdome.errors import ValidationError
+from flexdome.kernels.proximal import (
+    TOLERANCE,
+    TRIALS,
+    Choices,
+    observe_proximal,
+    plan_proximal,
+    record_proximal,
+)
+from flexdome.learners.base import Beliefs, Learner
+from flexdome.learners.model import OptimisticModel
+from flexdome.learners.proximal_model import proximal_arrays, proximal_state, restore_proximal
+from flexdome.theory.schedules import LARGEST
+
+__all__ = ["ProxDOME", "Status"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Status:
+    """Why the policy of the next episode was taken; ``print`` it to read it.
+
+    Attributes
+    ----------
+    episode : the episode it was planned for
+    utilities, errors, margin, thresholds : (m,) plug-in V_d of the policy, their standard errors (with those of the
+        thresholds), z_t errors, and the thresholds known or estimated
+    slack : (m,) utilities - margin - thresholds
+    multipliers : (m,)
+    tolerance : (m,) a tenth of the margin (of half of z_t errors, where the margin is smaller)
+    safe : (m,) whether the slack is at least -tolerance, so that the policy is shown safe
+    trials : soft Bellman sweeps that the dual solve took; ``solved`` whether it ended
+    heat : what the temperature is multiplied with after solves that did not end
+    untried : actions never tried in states that were visited
+    """
+
+    episode: int
+    utilities: Float
+    errors: Float
+    margin: Float
+    thresholds: Float
+    multipliers: Float
+    trials: int
+    heat: float
+    untried: int
+    solved: bool
+    tolerance: Float
+
+    @property
+    def slack(self) -> Float:
+        """(m,) what is left after the margin; negative where the policy cannot be shown safe."""
+        return self.utilities - self.margin - self.thresholds
+
+    @property
+    def safe(self) -> npt.NDArray[np.bool_]:
+        """(m,) whether the policy is shown safe."""
+        shown_safe: npt.NDArray[np.bool_] = self.slack >= -self.tolerance
+        return shown_safe
+
+    def __str__(self) -> str:
+        lines = [f"episode {self.episode}: " + self._verdict()]
+        for i, (U, error, eps, alpha, slack, lam) in enumerate(
+            zip(self.utilities, self.errors, self.margin, self.thresholds, self.slack, self.multipliers, strict=True)
+        ):
+            lines.append(
+                f"  constraint {i}: utility {U:.4g} - margin {eps:.4g} ({eps / max(error, 1e-300):.3g} standard errors "
+                f"of {error:.3g}) {'>=' if slack >= 0 else '<'} threshold {alpha:.4g}, slack {slack:+.3g}; "
+                f"multiplier {lam:.4g}: {self._role(i)}"
+            )
+        lines.append(
+            f"  {self.trials} dual trial{'s' * (self.trials != 1)}, heat {self.heat:.3g}, "
+            f"{self.untried} actions never tried in visited states"
+        )
+        return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if not self.safe.all():
+            short = ", ".join(f"constraint {i} by {-self.slack[i]:.3g}" for i in np.flatnonzero(~self.safe))
+            return f"no policy can be shown safe yet (short: {short}); the safest one found is played to learn more"
+        if not self.solved:
+            return f"shown safe, but {TRIALS} dual trials did not settle it; the nearest one is played"
+        return f"shown safe: every utility less its margin meets its threshold (within {TOLERANCE:g} margins)"
+
+    def _role(self, i: int) -> str:
+        if not self.safe[i]:
+            return "not shown safe"
+        return "the constraint binds" if self.multipliers[i] > 0 else "the reward alone decides"
+
+
+class ProxDOME(Learner):
+    """Exact soft planning under optimism, multipliers solved for under pessimism.
+
+    Parameters
+    ----------
+    problem : what may be known; of what it may reveal only the thresholds are used, and its Slater gap is not
+    episodes : how many are planned, for ``simulate``; nothing else depends on it
+    bonus_scale : c_bonus
+    margin_scale : c_margin
+    prior_bonus : c_prior
+    share_steps : whether what is seen at one step counts at all; None does so where the problem is stationary
+    seed : recorded; ProxDOME draws no random numbers of its own
+
+    Examples
+    --------
+    >>> import flexdome as fd
+    >>> cmdp = fd.make_cmdp("paper-v1")
+    >>> learner = fd.ProxDOME(cmdp.problem(), episodes=2000)
+    >>> history = fd.simulate(learner, cmdp)
+    >>> bool(history.strong_violation[-1] < 5.0)
+    True
+    >>> bool(learner.status().safe.all())
+    True
+    """
+
+    id: ClassVar[str] = "proxdome"
+
+    def __init__(
+        self,
+        problem: Problem,
+        episodes: int = 80_000,
+        seed: int = 0,
+        *,
+        bonus_scale: float = 0.5,
+        margin_scale: float = 1.15,
+        prior_bonus: float = 0.5,
+        share_steps: bool | None = None,
+    ) -> None:
+        super().__init__(problem, episodes, seed)
+        if not isinstance(share_steps, bool | None):
+            raise ValidationError(f"share_steps is {shown(share_steps)}; it must be True, False or None")
+        if share_steps and not problem.stationary:
+            raise ValidationError("share_steps is True; it must not be where the problem is not said to be stationary")
+        shared = problem.stationary if share_steps is None else share_steps
+        self.choices = Choices(
+            bonus=as_float("bonus_scale", bonus_scale, low=0.0, high=LARGEST),
+            doubt=as_float("prior_bonus", prior_bonus, low=0.0, high=1e9),
+            margin=as_float("margin_scale", margin_scale, low=0.0, high=LARGEST),
+            shared=shared and problem.horizon > 1,
+        )
+        self.model = OptimisticModel(problem)
+        self.settings = self.model.settings(problem, (0.0, 0.0, 0.0), LARGEST)
+        self.own = proximal_arrays(self.model)
+        self._plan()
+
+    def reserve(self) -> None:
+        """Make room for the successors that one more episode may bring."""
+        self.model.reserve(self.problem.horizon if self.choices.shared else 1)
+
+    def _plan(self) -> None:
+        plan_proximal(self.model.core, self.own, self.settings, self.choices, self.episode + 1)
+
+    @property
+    def policy(self) -> Float:
+        """(H, S, A) to play next."""
+        pi: Float = frozen(self.model.spread(self.model.core.pi, 1.0 / self.problem.actions))
+        return pi
+
+    @property
+    def multipliers(self) -> Float:
+        """(m,) that policy was planned with."""
+        lam: Float = frozen(self.model.core.lam.copy())
+        return lam
+
+    @property
+    def visits(self) -> Float:
+        """(H, S, A) how often each cell was seen."""
+        return self.model.spread(self.own.seen if self.choices.shared else self.model.core.n_visits, 0.0)
+
+    def observe(self, episode: Episode) -> None:
+        """Learn from one episode played with ``policy`` and plan the next; a bad one is refused and changes nothing."""
+        data = self._checked(episode)
+        self.reserve()
+        observe_proximal(self.model.core, self.own, self.settings, self.choices, data, self._played)
+
+    def preload(self, episodes: Iterable[Episode]) -> None:
+        """Take logged episodes as data, whatever policy made them; the policy does not move until the next plan."""
+        if not isinstance(episodes, Iterable):
+            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
+        checked = []
+        for k, episode in enumerate(episodes):
+            try:
+                checked.append(self._checked(episode))
+            except ValidationError as error:
+                raise ValidationError(f"episodes[{k}]: {error}") from None
+        for data in checked:
+            self.reserve()
+            record_proximal(self.model.core, self.own, self.settings, self.choices, data)
+
+    def _checked(self, episode: Any) -> tuple[Any, ...]:
+        if not isinstance(episode, Episode):
+            raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
+        return episode.checked(self.problem)
+
+    def status(self) -> Status:
+        """Why the policy of the next episode was taken."""
+        m, told = self.problem.constraints, self.own.told
+        U, errors, eps, alpha = told[1 : 1 + 4 * m].reshape(4, m).copy()
+        trials, _, heat, _, untried, solved = told[1 + 4 * m :]
+        z = np.sqrt(np.log(self.episode + 2.0))
+        return Status(
+            episode=self.episode + 1,
+            utilities=U,
+            errors=errors,
+            margin=eps,
+            thresholds=alpha,
+            multipliers=self.multipliers,
+            trials=int(trials),
+            heat=float(heat),
+            untried=int(untried),
+            solved=bool(solved),
+            tolerance=TOLERANCE * (max(self.choices.margin, 0.5) * z * errors),
+        )
+
+    def beliefs(self) -> Beliefs:
+        """What the learner held to be true of the policy it is about to play when it planned it.
+
+        ``value`` and ``utilities`` are plug-in estimates, not optimistic. ``widths`` is what optimism adds to a cell's
+        reward: c_bonus z standard errors, and where a cell was never tried all that is possible, L rem.
+        """
+        status, core, W = self.status(), self.model.core, self.model.W
+        rem = np.arange(self.problem.horizon, 0, -1.0)[:, None, None]
+        visits = self.visits
+        data = self.model.spread(core.n_visits, 0.0)
+        added = core.base.reshape(-1, W)[:, 0] - core.sum_r * core.inverse
+        return Beliefs(
+            value=float(self.own.told[0]),
+            utilities=status.utilities,
+            thresholds=status.thresholds,
+            margin=status.margin,
+            widths=np.where(data > 0, self.model.spread(added, 0.0), (1.0 + status.multipliers.sum()) * rem),
+            visits=visits,
+        )
+
+    def _thresholds_changed(self) -> None:
+        self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
+        self._plan()  # "from the next episode on", which was planned with the old ones
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "episodes": self.episodes,
+            "seed": self.seed,
+            "bonus_scale": self.choices.bonus,
+            "margin_scale": self.choices.margin,
+            "prior_bonus": self.choices.doubt,
+            "share_steps": self.choices.shared,
+        }
+
+    def _state(self) -> Arrays:
+        return proximal_state(self.model, self.own)
+
+    def _restore(self, state: Arrays) -> None:
+        self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
+        restore_proximal(self.model, self.own, self.settings, self.choices.shared, self.episode, state)

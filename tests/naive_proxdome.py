@@ -1,0 +1,197 @@
+"""ProxDOME in dense NumPy, its pseudo-code line by line: the slow twin.
+
+Arrays are [h, s, a, s'], every state is worked on whether visited or not, and variances are taken of the samples kept.
+"""
+
+import numpy as np
+
+from flexdome.learners.reference import NumpyFlexDOME
+
+TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.1, 15, 3, 4.0, 1024.0, 0.98, 0.02, 1e-3
+
+
+class NaiveProxDOME:
+    def __init__(self, problem, c_bonus=0.5, c_prior=0.5, c_margin=1.15, shared=None):
+        self.H, self.S, self.A, self.m = problem.horizon, problem.states, problem.actions, problem.constraints
+        self.mu, self.known = problem.initial, problem.thresholds
+        self.c_bonus, self.c_prior, self.c_margin = c_bonus, c_prior, c_margin
+        H, S, A, m = self.H, self.S, self.A, self.m
+        self.shared = (problem.stationary if shared is None else shared) and H > 1
+        self.seen = np.zeros((H, S, A))
+        self.samples = [[[[] for _ in range(A)] for _ in range(S)] for _ in range(H)]
+        self.N, self.N_next = np.zeros((H, S, A)), np.zeros((H, S, A, S))
+        self.r, self.d = np.zeros((H, S, A)), np.zeros((m, H, S, A))  # means
+        self.var_r, self.var_d = np.zeros((H, S, A)), np.zeros((m, H, S, A))
+        self.alphas = []
+        self.lam, self.heat = np.zeros(m), 1.0
+        self.V, self.U, self.R = np.zeros((H + 1, S)), np.zeros((m, H + 1, S)), np.zeros((H + 1, S))
+        self.rem = np.arange(H, 0, -1.0)[:, None, None]
+        self.bar, self.s2 = np.zeros((H, S, A)), np.broadcast_to(self.rem**2 / 12, (m, H, S, A)).copy()
+        self.t, self.next = 1, 1
+        self.plan(np.zeros((H, S, A), dtype=bool))
+
+    def record(self, episode):
+        visited = np.zeros(self.N.shape, dtype=bool)
+        states, actions = np.asarray(episode.states), np.asarray(episode.actions)
+        r, d = np.asarray(episode.rewards), np.asarray(episode.utilities)
+        for h in range(self.H):
+            self.seen[h, states[h], actions[h]] += 1
+            after = states[h + 1] if h + 1 < self.H else None
+            for k in range(self.H) if self.shared else [h]:
+                at = k, states[h], actions[h]
+                visited[at] = True
+                if after is None and k + 1 < self.H:
+                    continue  # nothing is known to follow the last step
+                self.N[at] += 1
+                self.samples[k][states[h]][actions[h]].append([r[h], *d[:, h]])
+                table = np.array(self.samples[k][states[h]][actions[h]])
+                self.r[at], self.var_r[at] = table[:, 0].mean(), table[:, 0].var()
+                self.d[(slice(None), *at)], self.var_d[(slice(None), *at)] = table[:, 1:].mean(0), table[:, 1:].var(0)
+                if k + 1 < self.H:
+                    self.N_next[(*at, after)] += 1
+        if episode.thresholds is not None:
+            self.alphas.append(np.asarray(episode.thresholds).mean(axis=1))
+        return visited
+
+    def observe(self, episode):
+        visited = self.record(episode)
+        self.t += 1
+        self.plan(visited)
+
+    @property
+    def p(self):
+        return self.N_next / np.maximum(self.N, 1.0)[..., None]
+
+    def standard_errors(self, chosen, z, L):
+        n, p = np.maximum(self.N, 1.0), self.p
+
+        def spread(v):  # (H, S, A) variance of the next value
+            after = np.stack([np.broadcast_to(v[h + 1], p[h].shape) for h in range(self.H)])
+            mean = (p * after).sum(-1, keepdims=True)
+            return (p * (after - mean) ** 2).sum(-1)
+
+        sd = np.sqrt(self.var_r) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(self.var_d))
+        w = np.maximum(self.c_prior * self.rem, 1.0)
+        bar = self.r + self.c_bonus * z * np.sqrt((spread(self.V) + sd**2 + (L * w) ** 2 / (12 * n)) / n)
+        self.bar = np.where(chosen, bar, self.bar)
+        for i in range(self.m):
+            s2 = (spread(self.U[i]) + self.var_d[i] + self.rem**2 / (12 * n)) / n
+            self.s2[i] = np.where(chosen, s2, self.s2[i])
+
+    def thresholds(self):
+        n = len(self.alphas)
+        if n == 0:
+            a, sa = np.full(self.m, self.H / 2), np.full(self.m, self.H**2 / 12)
+        else:
+            a, sa = np.mean(self.alphas, axis=0), (np.var(self.alphas, axis=0) + self.H**2 / (12 * n)) / n
+        return np.where(np.isnan(self.known), a, self.known), np.where(np.isnan(self.known), sa, 0.0)
+
+    def errors(self, x, sa):
+        """Standard errors of the plug-in utilities: the errors of one (s, a) are one error where steps are shared."""
+        if self.shared:
+            return np.sqrt(((x * np.sqrt(self.s2)).sum(1) ** 2).sum((1, 2)) + sa)
+        return np.sqrt((x**2 * self.s2).sum((1, 2, 3)) + sa)
+
+    def sweep(self, lam, tau):
+        """Policy, advantages of the utilities and occupancy; V, U and R (plug-in reward) are left behind."""
+        H, S, A, m, L, p, tried = self.H, self.S, self.A, self.m, 1 + lam.sum(), self.p, self.N > 0
+        pi, adv = np.zeros((H, S, A)), np.zeros((m, H, S, A))
+        self.V[H], self.U[:, H], self.R[H] = 0, 0, 0
+        for h in reversed(range(H)):
+            rem = H - h
+            Q = np.minimum(self.bar[h] + np.einsum("i,isa->sa", lam, self.d[:, h]) + p[h] @ self.V[h + 1], L * rem)
+            Q = np.where(tried[h], Q, L * rem)
+            top = Q.max(-1, keepdims=True)
+            e = np.exp((Q - top) / tau)
+            pi[h] = e / e.sum(-1, keepdims=True)
+            self.V[h] = top[:, 0] + tau * np.log(e.mean(-1))
+            self.R[h] = (pi[h] * np.where(tried[h], self.r[h] + p[h] @ self.R[h + 1], rem / 2)).sum(-1)
+            for i in range(m):
+                Qd = np.where(tried[h], self.d[i, h] + p[h] @ self.U[i, h + 1], rem / 2)
+                self.U[i, h] = (pi[h] * Qd).sum(-1)
+                adv[i, h] = Qd - self.U[i, h][:, None]
+        x, reach = np.zeros((H, S, A)), self.mu
+        for h in range(H):
+            x[h] = reach[:, None] * pi[h]
+            reach = np.einsum("sa,sat->t", x[h], p[h])
+        return pi, adv, x
+
+    def plan(self, visited):
+        t, H, m = self.t, self.H, self.m
+        top, z = np.sqrt(t), np.sqrt(np.log(1 + t))
+        self.lam = np.minimum(self.lam, top)
+        tau = self.heat * (1 + self.lam.sum()) / np.sqrt(H * t)
+        if t >= self.next:
+            self.next = t + 1 + int(np.floor(REFRESH * t))
+            visited = self.N > 0
+        self.standard_errors(visited & (self.N > 0), z, 1 + self.lam.sum())
+        a, sa = self.thresholds()
+        lam, last, last_residual, backtracks, tested = self.lam.copy(), None, np.inf, 0, []
+        bracket = [-np.inf, np.inf]
+        done = False
+        for _ in range(TRIALS):
+            pi, adv, x = self.sweep(lam, tau)
+            error = self.errors(x, sa)
+            eps = self.c_margin * z * error
+            g = self.U[:, 0] @ self.mu - eps - a
+            near = TOL * max(self.c_margin, 0.5) * z * error
+            unmet = ((g < -near) & (lam < top)) | ((g > near) & (lam > 0))
+            done = not unmet.any()
+            if done:
+                break
+            residual = np.abs(g[unmet]).max()
+            tested.append((max((-g).max(), 0.0), residual, len(tested), lam))
+            if m > 1 and residual >= last_residual and backtracks < BACKTRACKS:
+                backtracks += 1
+                lam = (lam + last) / 2
+                continue
+            backtracks, last, last_residual = 0, lam, residual
+            J = np.einsum("hsa,ihsa,jhsa->ij", x, adv, adv) / tau + RIDGE * np.eye(m)
+            free = ~(((lam <= 0) & (g > 0)) | ((lam >= top) & (g < 0)))
+            step = np.zeros(m)
+            step[free] = np.linalg.solve(J[np.ix_(free, free)], -g[free])
+            lam = np.clip(lam + np.clip(step, -(0.1 + lam), 0.1 + lam), 0.0, top)
+            if m == 1:
+                bracket[0 if g[0] < 0 else 1] = last[0]
+                if not bracket[0] < lam[0] < bracket[1]:
+                    lam = np.array([(max(bracket[0], 0.0) + min(bracket[1], top)) / 2])
+        trials = len(tested) + done
+        if not done:
+            lam = min(tested)[-1]
+            pi, adv, x = self.sweep(lam, tau)
+            error = self.errors(x, sa)
+        self.policy, self.lam = pi, lam
+        self.told = np.concatenate(
+            [
+                [self.R[0] @ self.mu],
+                self.U[:, 0] @ self.mu,
+                error,
+                self.c_margin * z * error,
+                a,
+                [trials, tau, self.heat],
+            ]
+        )
+        self.heat = max(1.0, COOLING * self.heat) if done else min(HEATING * self.heat, HOTTEST)
+
+
+class NaiveAnchor(NumpyFlexDOME):
+    """AnchorDOME on FlexDOME's dense model, its two lines written out."""
+
+    def __init__(self, learner):
+        super().__init__(learner)
+        self.rho, self.ref, self.lref = learner.anchor_rate, self.log_pi.copy(), np.zeros(self.m)
+
+    def observe(self, episode):
+        eta, tau, eps = (x[0] for x in self.schedules.table(self.t, 1, self.m))
+        Q, V = self.evaluate()
+        alpha = np.where(np.isnan(self.thresholds), self.alpha_sum / max(self.alpha_count, 1), self.thresholds)
+        Q_y = Q[0] + np.einsum("i,ihsa->hsa", self.lam, Q[1:-1])
+        logits = (self.log_pi + eta * Q_y + eta * tau * self.ref) / (1 + eta * tau)
+        logits -= logits.max(-1, keepdims=True)
+        self.log_pi = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        self.ref += self.rho * (self.log_pi - self.ref)
+        lam = (self.lam + eta * tau * self.lref - eta * (V[1:-1] - eps - alpha)) / (1 + eta * tau)
+        self.lam = np.clip(lam, 0.0, self.dual_bound)
+        self.lref += self.rho * (self.lam - self.lref)
+        self.record(episode)
+        self.t += 1

@@ -1,0 +1,549 @@
+"""ProxDOME: against its slow twin, on problems solved by hand, in pieces, in files, and what it tells."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flexdome as fd
+from flexdome.cmdp.archive import read_archive, write_archive
+from flexdome.kernels import blocks
+from naive_proxdome import NaiveProxDOME
+from runs import Observed, World, problem_of, same_history, small_cmdp
+from strategies import SEEDS, cmdps
+
+CLOSE = 1e-9
+
+
+def seen(world: World, learner: fd.ProxDOME) -> fd.Episode:
+    """An episode of the learner's policy, with threshold samples where the learner needs them."""
+    e = world.play(learner.policy)
+    return fd.Episode(e.states, e.actions, e.rewards, e.utilities) if learner.problem.thresholds_known else e
+
+
+def distance(learner: fd.ProxDOME, twin: NaiveProxDOME) -> float:
+    told = learner.own.told[: twin.told.size]
+    parts = (learner.policy - twin.policy, learner.multipliers - twin.lam, told - twin.told, learner.visits - twin.seen)
+    return max(float(np.abs(part).max()) for part in parts)
+
+
+def follow(learner: fd.ProxDOME, cmdp: fd.CMDP, episodes: int, seed: int = 0, **constants: float) -> float:
+    """The largest difference between the learner and its twin over a run."""
+    twin, world = NaiveProxDOME(learner.problem, **constants), World(cmdp, seed)
+    worst = distance(learner, twin)
+    for _ in range(episodes):
+        episode = seen(world, learner)
+        learner.observe(episode)
+        twin.observe(episode)
+        worst = max(worst, distance(learner, twin))
+    return worst
+
+
+def learned(learner: fd.ProxDOME) -> dict[str, Any]:
+    state = {name: array.tobytes() for name, array in learner._state().items()}
+    return {**state, "episode": learner.episode, "policy": learner.policy.tobytes()}
+
+
+# -- the twin -------------------------------------------------------------------------------------------
+
+CASES: dict[str, dict[str, Any]] = {
+    "one constraint": {},
+    "two constraints": {"m": 2},
+    "three constraints": {"m": 3},
+    "five constraints": {"m": 5, "S": 3},
+    "a hidden threshold": {"law": "hidden"},
+    "normal thresholds": {"law": "normal"},
+    "zero and one, a sample a step": {"law": "steps", "m": 2, "noise": "bernoulli"},
+    "an initial distribution": {"initial": np.array([0.5, 0.0, 0.3, 0.2, 0.0]), "m": 2},
+    "zero and one, an initial distribution": {"noise": "bernoulli", "initial": np.full(5, 0.2)},
+    "a sparse stationary model": {"sparse": True, "stationary": True},
+    "a stationary model, zero and one": {"stationary": True, "m": 2, "noise": "bernoulli", "law": "normal"},
+    "a stationary model, an initial distribution": {"stationary": True, "initial": np.full(5, 0.2)},
+    "a stationary model of one step": {"stationary": True, "H": 1},
+    "a long horizon": {"S": 3, "A": 2, "H": 20},
+    "one step": {"H": 1},
+    "one state": {"S": 1},
+    "one action": {"A": 1},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_learner_follows_its_twin(case: str) -> None:
+    options = CASES[case]
+    cmdp = small_cmdp(3, **{"fraction": 1.02 if case != "one action" else 0.8, **options})
+    learner = fd.ProxDOME(problem_of(cmdp, options.get("law", "known")))
+    assert follow(learner, cmdp, 300) < CLOSE
+
+
+@pytest.mark.parametrize("environment", ["multi-v1", "bernoulli-v1", "tight-v1", "grid-v1"])
+def test_the_learner_follows_its_twin_on_the_families(environment: str) -> None:
+    cmdp = fd.make_cmdp(environment, seed=1)
+    assert follow(fd.ProxDOME(cmdp.problem()), cmdp, 120) < CLOSE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", ["paper-stochastic-v1", "river-v1"])
+def test_the_learner_follows_its_twin_for_thousands_of_episodes(environment: str) -> None:
+    cmdp = fd.make_cmdp(environment)
+    assert follow(fd.ProxDOME(cmdp.problem()), cmdp, 3000) < CLOSE
+
+
+@pytest.mark.parametrize(("bonus", "prior", "margin"), [(0.0, 1.0, 1.0), (0.75, 0.3, 0.0), (2.0, 2.0, 3.0)])
+def test_the_constants_follow_their_twin(bonus: float, prior: float, margin: float) -> None:
+    cmdp = small_cmdp(1, m=2, fraction=1.02)
+    learner = fd.ProxDOME(cmdp.problem(), bonus_scale=bonus, prior_bonus=prior, margin_scale=margin)
+    assert follow(learner, cmdp, 200, c_bonus=bonus, c_prior=prior, c_margin=margin) < CLOSE
+
+
+@settings(max_examples=25)
+@given(cmdp=cmdps(laws=True, max_constraints=3), seed=SEEDS, hide=st.booleans())
+def test_any_cmdp_follows_its_twin(cmdp: fd.CMDP, seed: int, hide: bool) -> None:
+    learner = fd.ProxDOME(cmdp.problem(hide=("thresholds",) if hide else ()))
+    assert follow(learner, cmdp, 40, seed) < CLOSE
+
+
+def test_logged_data_and_changed_thresholds_follow_the_twin() -> None:
+    cmdp = small_cmdp(2, law="steps", m=2)
+    learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp, 1)
+    twin = NaiveProxDOME(learner.problem)
+    log = [world.play(np.full((4, 5, 3), 1 / 3)) for _ in range(20)]
+    learner.preload(log)
+    for episode in log:
+        twin.record(episode)
+    twin.next = 0  # logged rows are looked at with the next plan
+    for t in range(60):
+        if t == 30:
+            learner.set_thresholds([0.9, math.nan])
+            twin.known, twin.next = np.array([0.9, math.nan]), 0
+            twin.plan(np.zeros(twin.N.shape, dtype=bool))
+            assert distance(learner, twin) < CLOSE
+        episode = seen(world, learner)
+        learner.observe(episode)
+        twin.observe(episode)
+        assert distance(learner, twin) < CLOSE
+
+
+def test_the_learner_is_the_same_with_compilation_off(tmp_path: Path) -> None:
+    code = """
+        import sys, numpy as np, flexdome as fd
+        from runs import World, small_cmdp
+        cmdp = small_cmdp(m=2, law="steps", S=3, A=2, H=3, noise="bernoulli")
+        learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp)
+        for t in range(25):
+            learner.observe(world.play(np.full((3, 3, 2), 0.5)))
+        history = fd.simulate(learner, cmdp, episodes=15)
+        np.save(sys.argv[1], np.concatenate([learner.policy.ravel(), learner.multipliers, history.reward_gap]))
+    """
+    for name, flag in (("compiled", "0"), ("plain", "1")):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(code), str(tmp_path / f"{name}.npy")],
+            env={**os.environ, "NUMBA_DISABLE_JIT": flag, "PYTHONPATH": str(Path(__file__).parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "compiled.npy"), np.load(tmp_path / "plain.npy"), rtol=0, atol=CLOSE)
+
+
+# -- the vector loops -----------------------------------------------------------------------------------
+
+
+@numba.njit
+def row_means(cell, count, start, n, inverse, values, base, row, W, out):
+    blocks.row_means(cell, count, start, n, inverse, values, base, row, W, out)
+
+
+@numba.njit
+def mix_rows(values, cell, q, pi, row, C, A, W):
+    blocks.mix_rows(values, cell, q, pi, row, C, A, W)
+
+
+@settings(max_examples=60)
+@given(n=st.integers(0, 23), width=st.integers(1, 3), seed=SEEDS)
+def test_the_means_of_a_row_have_the_bits_of_their_plain_twin(n: int, width: int, seed: int) -> None:
+    W, cells, rows = 4 * width, 9, 6
+    rng = np.random.default_rng(seed)
+    start = 4 * int(rng.integers(0, 4))
+    size = start + -(-n // 4) * 4
+    cell, count = np.zeros(size + 4, dtype=np.int32), np.zeros(size + 4)
+    cell[start : start + n], count[start : start + n] = rng.integers(0, cells, n), rng.integers(1, 50, n)
+    values, base, fast = rng.normal(size=cells * W), rng.normal(size=rows * W), rng.normal(size=rows * W)
+    plain = fast.copy()
+    row_means(cell, count, start, n, 0.07, values, base, 2, W, fast)
+    blocks.row_means_plain(cell, count, start, n, 0.07, values, base, 2, W, plain)
+    assert fast.tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize("W", [4, 8])
+@pytest.mark.parametrize("A", [1, 2, 5])
+def test_the_mixture_of_rows_has_the_bits_of_its_plain_twin(W: int, A: int) -> None:
+    rng = np.random.default_rng([W, A])
+    C, fast, q, pi = 3, rng.normal(size=5 * W), rng.normal(size=A * 3 * W), rng.random(A * 3)
+    plain = fast.copy()
+    mix_rows(fast, 3, q, pi, 1, C, A, W)
+    blocks.mix_rows_plain(plain, 3, q, pi, 1, C, A, W)
+    assert fast.tobytes() == plain.tobytes()
+
+
+# -- one run, whatever way it is run --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize("law", ["known", "normal", "steps"])
+def test_observe_is_simulate_bit_for_bit(law: str, stationary: bool) -> None:
+    cmdp = small_cmdp(4, m=2, law=law, noise="bernoulli", fraction=1.02, stationary=stationary)
+    fast, slow = fd.ProxDOME(cmdp.problem(), episodes=200), fd.ProxDOME(cmdp.problem(), episodes=200)
+    history, other = fd.simulate(fast, cmdp, seed=3), fd.simulate(Observed(slow), cmdp, seed=3)
+    assert learned(fast) == learned(slow)
+    np.testing.assert_allclose(history.reward_gap, other.reward_gap, atol=1e-12)
+    assert history.multipliers.tobytes() == other.multipliers.tobytes()
+
+
+@settings(max_examples=10)
+@given(cuts=st.lists(st.integers(1, 60), min_size=1, max_size=4))
+def test_a_run_cut_anywhere_is_the_run(cuts: list[int]) -> None:
+    cmdp = small_cmdp(4, law="steps", fraction=1.02)
+    whole, parts = (fd.ProxDOME(cmdp.problem(), episodes=sum(cuts)) for _ in range(2))
+    history = fd.simulate(whole, cmdp, seed=1)
+    pieces = [fd.simulate(parts, cmdp, episodes=n, seed=1) for n in cuts]
+    joined = pieces[0]
+    for piece in pieces[1:]:
+        joined = joined + piece
+    assert same_history(history, joined)
+    assert learned(whole) == learned(parts)
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+def test_the_pool_of_successors_grows_without_a_trace(stationary: bool) -> None:
+    cmdp = fd.make_cmdp("garnet-v1", states=200, actions=3, horizon=6, successors=20, stationary=stationary)
+    whole, parts = (fd.ProxDOME(cmdp.problem(slater_gap=0.5), episodes=600) for _ in range(2))
+    fd.simulate(whole, cmdp, evaluate_every=300)
+    for _ in range(60):
+        fd.simulate(parts, cmdp, episodes=10, evaluate_every=300)
+    assert whole.model.core.pool_cell.size > 1024
+    assert learned(whole) == learned(parts)
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize("law", ["known", "hidden", "steps"])
+def test_a_saved_learner_continues_bit_for_bit(law: str, stationary: bool, tmp_path: Path) -> None:
+    cmdp = small_cmdp(5, m=2, law=law, noise="bernoulli", fraction=1.02, stationary=stationary)
+    learner = fd.ProxDOME(problem_of(cmdp, law), episodes=300, bonus_scale=0.4, margin_scale=0.9)
+    world = World(cmdp, 2)
+    learner.preload([world.play(np.full((4, 5, 3), 1 / 3)) for _ in range(7)])
+    for k in range(4):
+        fd.simulate(learner, cmdp, episodes=37, seed=1)
+        if k == 1:
+            learner.set_thresholds([0.8, 1.1])
+        learner.save(tmp_path / "learner")
+        loaded = fd.load_learner(tmp_path / "learner")
+        assert isinstance(loaded, fd.ProxDOME)
+        assert learned(loaded) == learned(learner)
+        one, other = (fd.simulate(x, cmdp, episodes=40, seed=1) for x in (learner, loaded))
+        assert same_history(one, other)
+        assert learned(loaded) == learned(learner)
+        assert str(loaded.status()) == str(learner.status())
+
+
+def test_a_preloaded_learner_continues_bit_for_bit_before_its_first_episode(tmp_path: Path) -> None:
+    cmdp = small_cmdp(5)
+    learner = fd.ProxDOME(cmdp.problem())
+    learner.preload([World(cmdp, 2).play(np.full((4, 5, 3), 1 / 3)) for _ in range(7)])
+    learner.save(tmp_path / "learner")
+    loaded = fd.load_learner(tmp_path / "learner")
+    for x in (learner, loaded):
+        fd.simulate(x, cmdp, episodes=20)
+    assert learned(loaded) == learned(learner)
+
+
+DAMAGE: dict[str, tuple[str, Any, str]] = {
+    "a missing array": ("s2", None, "state.s2 is missing"),
+    "a negative error": ("s2", -1.0, "state.s2"),
+    "a NaN": ("values", math.nan, "state.values"),
+    "a negative variance": ("m2_r", -1.0, "state.m2_r"),
+    "no heat": ("heat", 0.0, "state.heat"),
+    "half a visit": ("seen", 0.5, "state.seen"),
+    "half an episode": ("clock", 0.5, "state.clock"),
+    "an unknown array": ("surprise", 1.0, "surprise"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_file_is_refused(case: str, tmp_path: Path) -> None:
+    name, value, message = DAMAGE[case]
+    cmdp = small_cmdp(5)
+    learner = fd.ProxDOME(cmdp.problem())
+    fd.simulate(learner, cmdp, episodes=20)
+    path = tmp_path / "learner"
+    learner.save(path)
+    header, arrays = read_archive(path, "flexdome-learner", 1)
+    if value is None:
+        del arrays[f"state.{name}"]
+    elif f"state.{name}" in arrays:
+        arrays[f"state.{name}"] = np.full(arrays[f"state.{name}"].shape, value)
+    else:
+        arrays[f"state.{name}"] = np.array(value)
+    write_archive(path, header, arrays)
+    with pytest.raises(fd.FileFormatError, match=message):
+        fd.load_learner(path)
+
+
+# -- what it does ---------------------------------------------------------------------------------------
+
+
+def three_states() -> fd.CMDP:
+    """From state 0 action 0 leads to reward 1, action 1 to utility 1; with alpha = 0.4 the best is 0.6, lam* = 1."""
+    p = np.zeros((2, 3, 2, 3))
+    p[0, 0, 0, 1] = p[0, 0, 1, 2] = 1.0
+    p[0, 1:, :, 0] = 1.0
+    p[1, :, :, 0] = 1.0
+    r, d = np.zeros((2, 3, 2)), np.zeros((1, 2, 3, 2))
+    r[1, 1], d[0, 1, 2] = 1.0, 1.0
+    return fd.CMDP(p, r, d, [0.4], 0)
+
+
+def test_the_three_state_problem_solved_by_hand_is_learned() -> None:
+    cmdp = three_states()
+    learner = fd.ProxDOME(cmdp.problem(), episodes=20_000)
+    history = fd.simulate(learner, cmdp)
+    assert learner.policy[0, 0].tolist() == pytest.approx([0.6, 0.4], abs=0.01)
+    assert learner.multipliers[0] == pytest.approx(1.0, abs=0.02)
+    assert 0 <= history.reward_gap[-1] < 0.01
+    assert history.strong_violation[-1] - history.strong_violation[1999] == 0.0
+
+
+@pytest.mark.parametrize("environment", ["paper-v1", "conflict-v1", "multi-v1", "river-v1"])
+def test_violation_stops_and_the_gap_closes(environment: str) -> None:
+    cmdp = fd.make_cmdp(environment, seed=5)
+    history = fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=20_000), cmdp, seed=5)
+    assert history.strong_violation[-1] - history.strong_violation[1999] < 0.5
+    assert history.reward_gap[-1000:].mean() < 0.02 * cmdp.horizon
+
+
+def test_where_nothing_binds_the_multipliers_are_zero_and_the_optimum_is_found() -> None:
+    cmdp = small_cmdp(1, fraction=0.05)
+    learner = fd.ProxDOME(cmdp.problem(), episodes=5000)
+    history = fd.simulate(learner, cmdp)
+    assert history.multipliers[0, -1000:].max() == 0.0
+    assert history.reward_gap[-500:].mean() < 0.05
+
+
+def test_a_state_never_visited_keeps_the_uniform_policy() -> None:
+    cmdp = fd.make_cmdp("garnet-v1", states=200, actions=3, horizon=4, successors=2)
+    learner = fd.ProxDOME(cmdp.problem(slater_gap=0.5), episodes=50)
+    fd.simulate(learner, cmdp, evaluate_every=50)
+    never = learner.visits.sum(axis=-1) == 0
+    assert never.any()
+    assert (learner.policy[never] == 1 / 3).all()
+
+
+def test_nothing_is_written_beyond_the_visited_cells() -> None:
+    cmdp = fd.make_cmdp("garnet-v1", states=3000, actions=3, horizon=4, successors=3)
+    learner = fd.ProxDOME(cmdp.problem(slater_gap=0.5), episodes=1000)
+    fd.simulate(learner, cmdp, episodes=200, evaluate_every=1000)
+    core, own, C, W = learner.model.core, learner.own, learner.model.C, learner.model.W
+    for h, n in enumerate(core.n_cells):
+        end = -(-n // 8) * 8
+        for array in (own.m2_r, own.m2_d, own.s2, own.x, core.pi, core.logits):
+            assert not array.reshape(-1, 4, 3, C)[:, h, :, end:].any()
+        assert not own.q.reshape(4, 3, C, W)[h, :, end:].any()
+        assert not own.mass.reshape(4, C)[h, end:].any()
+
+
+@pytest.mark.parametrize("sample", [1e300, -1e300, 1e-300])
+def test_a_threshold_sample_may_be_any_finite_number(sample: float) -> None:
+    cmdp = small_cmdp(law="steps")
+    learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp)
+    for k in range(6):
+        e = world.play(learner.policy)
+        samples = np.full((1, 4), sample if k == 3 else 1.0)
+        learner.observe(fd.Episode(e.states, e.actions, e.rewards, e.utilities, samples))
+        assert np.isfinite(learner.policy).all()
+        assert np.isfinite(learner.multipliers).all()
+        assert np.isfinite(learner.own.told).all()
+
+
+# -- what it tells --------------------------------------------------------------------------------------
+
+
+def test_the_plug_in_utilities_are_those_of_the_policy_on_the_empirical_model() -> None:
+    cmdp = small_cmdp(3, m=2)
+    learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp)
+    episodes = []
+    for _ in range(2000):  # every cell visited
+        episodes.append(world.play(np.full((4, 5, 3), 1 / 3)))
+    learner.preload(episodes)
+    learner.observe(seen(world, learner))
+    twin = NaiveProxDOME(learner.problem)
+    for episode in episodes:
+        twin.record(episode)
+    visited = twin.N.sum(axis=-1) > 0
+    assert (twin.N[visited] > 0).all()
+    V = np.zeros((2, 5))
+    for h in reversed(range(4)):
+        V = np.einsum("sa,isa->is", learner.policy[h], twin.d[:, h] + np.einsum("sat,it->isa", twin.p[h], V))
+    assert learner.beliefs().utilities == pytest.approx(V[:, 0], abs=0.01)
+
+
+def test_diagnostics_tell_every_plan() -> None:
+    cmdp = small_cmdp(4, m=2, law="steps", fraction=1.02)
+    learner, twin = (fd.ProxDOME(cmdp.problem(), episodes=50) for _ in range(2))
+    history = fd.simulate(learner, cmdp)
+    told = history.diagnostics
+    assert set(told) == {
+        "value", "utilities", "errors", "margin", "thresholds", "trials", "temperature", "heat", "safe", "untried",
+        "solved",
+    }  # fmt: skip
+    fd.simulate(twin, cmdp, episodes=29)
+    status = twin.status()
+    assert status.episode == 30
+    assert (told["utilities"][:, 29] == status.utilities).all()
+    assert (told["errors"][:, 29] == status.errors).all()
+    assert (told["margin"][:, 29] == status.margin).all()
+    assert (told["thresholds"][:, 29] == status.thresholds).all()
+    assert (history.multipliers[:, 29] == status.multipliers).all()
+    assert told["trials"][29] == status.trials
+    assert told["heat"][29] == status.heat
+    assert told["safe"][29] == status.safe.all()
+    visits = twin.visits
+    assert told["untried"][29] == status.untried == (visits[visits.sum(axis=-1) > 0] == 0).sum()
+    z = 1.15 * np.sqrt(np.log(1 + np.arange(1, 51)))
+    assert told["margin"] == pytest.approx(z * told["errors"])
+
+
+def test_the_status_explains_why_a_policy_was_accepted() -> None:
+    cmdp = fd.make_cmdp("paper-v1")
+    learner = fd.ProxDOME(cmdp.problem(), episodes=3000)
+    fd.simulate(learner, cmdp)
+    status = learner.status()
+    assert status.safe.all()
+    assert "episode 3001: shown safe" in str(status)
+    assert "the constraint binds" in str(status)
+    assert abs(status.slack[0]) <= 0.1 * status.margin[0]
+
+
+def test_the_status_says_when_no_policy_can_be_shown_safe_yet() -> None:
+    cmdp = fd.make_cmdp("tight-v1", gap=0.001)
+    learner = fd.ProxDOME(cmdp.problem(), episodes=200)
+    history = fd.simulate(learner, cmdp)
+    status = learner.status()
+    assert not status.safe[0]
+    assert "no policy can be shown safe yet" in str(status)
+    assert "not shown safe" in str(status)
+    assert history.diagnostics["safe"][-1] == 0.0
+
+
+def test_beliefs_tell_widths_and_visits() -> None:
+    cmdp = small_cmdp(3)
+    learner = fd.ProxDOME(cmdp.problem(), episodes=100)
+    fd.simulate(learner, cmdp)
+    told = learner.beliefs()
+    assert told.visits.sum() == 100 * 4
+    assert (told.widths[told.visits > 0] > 0).all()
+    rem = np.broadcast_to(np.arange(4, 0, -1.0)[:, None, None], told.visits.shape)
+    never = told.visits == 0
+    assert told.widths[never] == pytest.approx((1 + learner.multipliers.sum()) * rem[never])
+    assert told.utilities == pytest.approx(fd.evaluate(cmdp, learner.policy).utilities, abs=1.0)
+
+
+# -- shared steps ---------------------------------------------------------------------------------------
+
+
+def test_where_the_model_is_stationary_one_visit_counts_at_every_step() -> None:
+    cmdp = small_cmdp(2, stationary=True)
+    learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp)
+    episode = seen(world, learner)
+    learner.observe(episode)
+    data = learner.model.spread(learner.model.core.n_visits, 0.0)
+    expected = np.zeros(data.shape)
+    for h in range(4):
+        steps = slice(None) if h < 3 else slice(3, None)  # nothing is known to follow the last step
+        expected[steps, np.asarray(episode.states)[h], np.asarray(episode.actions)[h]] += 1
+    assert (data == expected).all()
+    assert learner.visits.sum() == 4
+
+
+def test_the_last_state_does_not_matter() -> None:
+    cmdp = small_cmdp(2, stationary=True)
+    one, other = fd.ProxDOME(cmdp.problem()), fd.ProxDOME(cmdp.problem())
+    world = World(cmdp)
+    for _ in range(20):
+        e = seen(world, one)
+        one.observe(e)
+        other.observe(fd.Episode(np.asarray(e.states)[:-1], e.actions, e.rewards, e.utilities))
+    assert learned(one) == learned(other)
+
+
+def test_sharing_steps_learns_a_stationary_model_sooner() -> None:
+    cmdp = fd.make_cmdp("grid-v1")
+    shared, apart = (
+        fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=4000, share_steps=share), cmdp) for share in (True, False)
+    )
+    assert shared.strong_regret[-1] < 0.5 * apart.strong_regret[-1]
+    assert shared.strong_violation[-1] < 0.5 * apart.strong_violation[-1]
+
+
+def test_steps_are_not_shared_where_the_problem_is_not_stationary() -> None:
+    problem = small_cmdp(2).problem()
+    assert not fd.ProxDOME(problem).choices.shared
+    with pytest.raises(fd.ValidationError, match="not said to be stationary"):
+        fd.ProxDOME(problem, share_steps=True)
+
+
+def test_a_file_whose_steps_differ_is_refused_where_they_are_shared(tmp_path: Path) -> None:
+    cmdp = small_cmdp(2, stationary=True)
+    learner = fd.ProxDOME(cmdp.problem())
+    fd.simulate(learner, cmdp, episodes=20)
+    path = tmp_path / "learner"
+    learner.save(path)
+    header, arrays = read_archive(path, "flexdome-learner", 1)
+    states, n = arrays["state.state_of"].copy(), int(arrays["state.n_cells"][0])
+    states[:n] = states[:n][::-1]
+    write_archive(path, header, {**arrays, "state.state_of": states})
+    with pytest.raises(fd.FileFormatError, match="differs between steps"):
+        fd.load_learner(path)
+
+
+# -- refusals -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bonus_scale": -1.0}, "bonus_scale"),
+        ({"prior_bonus": -0.1}, "prior_bonus"),
+        ({"margin_scale": math.nan}, "margin_scale"),
+        ({"episodes": 0}, "episodes is 0"),
+        ({"seed": -1}, "seed"),
+        ({"share_steps": "yes"}, "share_steps"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(fd.ValidationError, match=message):
+        fd.ProxDOME(fd.make_cmdp("media-v1").problem(), **options)
+
+
+def test_a_cmdp_is_not_a_problem() -> None:
+    with pytest.raises(fd.ValidationError, match="it must be a Problem"):
+        fd.ProxDOME(fd.make_cmdp("media-v1"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [None, 3, "episode"])
+def test_what_is_not_an_episode_is_refused(bad: Any) -> None:
+    learner = fd.ProxDOME(fd.make_cmdp("media-v1").problem())
+    with pytest.raises(fd.ValidationError, match="must be an Episode"):
+        learner.observe(bad)
+    with pytest.raises(fd.ValidationError, match=r"series of Episodes|must be an Episode"):
+        learner.preload(bad)
