@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import flexdome as fd
 from flexdome import analysis as an
 from flexdome import figures as fg
 from flexdome.errors import FlexDOMEError, ValidationError
@@ -408,3 +409,26 @@ def test_the_table_says_in_which_tuning_a_learner_was_measured():
     tuned = TABLE.with_columns(pl.when(pl.col("id") == "flexdome").then(pl.lit("practical")).alias("tuning"))
     assert ", practical tuning | " in next(line for line in fg.table_markdown(tuned).splitlines() if "FlexDOME" in line)
     assert "tuning" not in fg.table_markdown(TABLE)
+
+
+# -- inside ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("environment", ["paper-stochastic-v1", "multi-v1"])
+def test_a_run_of_proxdome_is_shown_from_the_inside(environment):
+    cmdp = fd.make_cmdp(environment)
+    history = fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=150), cmdp)
+    figure = fg.inside_figure(history, constraint=cmdp.constraints - 1)
+    check_layout(figure)
+    true = figure.axes[0].lines[-1]
+    np.testing.assert_allclose(true.get_ydata()[-1], -history.violation[-1, -1])
+
+
+def test_the_inside_of_another_learner_is_refused():
+    cmdp = fd.make_cmdp("media-v1")
+    history = fd.simulate(fd.FlexDOME(cmdp.problem(), episodes=5), cmdp)
+    with pytest.raises(fd.ValidationError, match="it must be of a run of proxdome"):
+        fg.inside_figure(history)
+    prox = fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=5), cmdp)
+    with pytest.raises(fd.ValidationError, match="constraint is 1"):
+        fg.inside_figure(prox, constraint=1)

@@ -1,6 +1,7 @@
 """The paper's figures and ours."""
 
 from flexdome.figures.curves import Row, comparison_figure, curves_figure
+from flexdome.figures.inside import inside_figure
 from flexdome.figures.pareto import pareto_figure, pareto_front
 from flexdome.figures.sensitivity import sensitivity_figure
 from flexdome.figures.style import ONE_COLUMN, TWO_COLUMNS, LineStyle, save, styles_for
@@ -13,6 +14,7 @@ __all__ = [
     "Row",
     "comparison_figure",
     "curves_figure",
+    "inside_figure",
     "pareto_figure",
     "pareto_front",
     "save",
