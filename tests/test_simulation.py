@@ -179,7 +179,7 @@ def test_an_interrupted_run_counts_what_it_learned(seconds: float) -> None:
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again, should the first be lost in a destructor
+        signal.setitimer(signal.ITIMER_REAL, seconds, 20.0)  # again, should the first be lost in a destructor
         with pytest.raises(KeyboardInterrupt):
             fd.simulate(interrupted, cmdp)
     finally:
