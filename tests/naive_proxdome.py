@@ -8,6 +8,7 @@ import numpy as np
 from flexdome.learners.reference import NumpyFlexDOME
 
 TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.1, 15, 3, 4.0, 1024.0, 0.98, 0.02, 1e-3
+SAME = 1 - 1e-9
 
 
 class NaiveProxDOME:
@@ -127,7 +128,7 @@ class NaiveProxDOME:
         self.standard_errors(visited & (self.N > 0), z, 1 + self.lam.sum())
         a, sa = self.thresholds()
         lam, last, last_residual, backtracks, tested = self.lam.copy(), None, np.inf, 0, []
-        bracket = [-np.inf, np.inf]
+        bracket, best, best_short, best_residual = [-np.inf, np.inf], None, np.inf, np.inf
         done = False
         for _ in range(TRIALS):
             pi, adv, x = self.sweep(lam, tau)
@@ -140,8 +141,11 @@ class NaiveProxDOME:
             if done:
                 break
             residual = np.abs(g[unmet]).max()
-            tested.append((max((-g).max(), 0.0), residual, len(tested), lam))
-            if m > 1 and residual >= last_residual and backtracks < BACKTRACKS:
+            tested.append(lam)
+            short = max((-g).max(), 0.0)
+            if short < SAME * best_short or (short <= best_short and residual < SAME * best_residual):
+                best, best_short, best_residual = lam, short, residual
+            if m > 1 and residual >= SAME * last_residual and backtracks < BACKTRACKS:
                 backtracks += 1
                 lam = (lam + last) / 2
                 continue
@@ -157,7 +161,7 @@ class NaiveProxDOME:
                     lam = np.array([(max(bracket[0], 0.0) + min(bracket[1], top)) / 2])
         trials = len(tested) + done
         if not done:
-            lam = min(tested)[-1]
+            lam = best
             pi, adv, x = self.sweep(lam, tau)
             error = self.errors(x, sa)
         self.policy, self.lam = pi, lam

@@ -113,6 +113,14 @@ def test_any_cmdp_follows_its_twin(cmdp: fd.CMDP, seed: int, hide: bool) -> None
     assert follow(learner, cmdp, 40, seed) < CLOSE
 
 
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+def test_rounding_does_not_decide_between_equal_trials(mean: float, std: float) -> None:
+    p, r = np.ones((2, 1, 2, 1)), np.array([[[1.0, 1.0]], [[1.0, 0.0]]])
+    d = np.array([[[[0.25, 0.0]], [[0.25, 0.0]]], [[[0.25, 1.0]], [[1.0, 1.0]]], [[[1.0, 1.0]], [[1.0, 1.0]]]])
+    cmdp = fd.CMDP(p, r, d, [0.0, 0.0, fd.Threshold.normal(mean, std)], 0)
+    assert follow(fd.ProxDOME(cmdp.problem()), cmdp, 40, 524286) < CLOSE
+
+
 def test_logged_data_and_changed_thresholds_follow_the_twin() -> None:
     cmdp = small_cmdp(2, law="steps", m=2)
     learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp, 1)

@@ -47,6 +47,7 @@ BACKTRACKS = 3
 HEATING, HOTTEST, COOLING = 4.0, 1024.0, 0.98
 REFRESH = 0.02
 RIDGE = 1e-3
+SAME = 1.0 - 1e-9  # what is smaller by less than that is not smaller: rounding must not decide between equals
 LARGEST = 1e300
 TINY = 1e-18  # occupancy that is not followed: below the rounding of what it would be added to
 TOLD = 6  # numbers of a plan beside those of reward and constraints
@@ -339,13 +340,13 @@ def plan(core, own, settings, choices, t, states, actions):
         trials += 1
         if done:
             break
-        if short < best_short or (short == best_short and residual < best_residual):
+        if short < SAME * best_short or (short <= best_short and residual < SAME * best_residual):
             best_short, best_residual = short, residual
             best[:] = lam
         if trials == TRIALS:
             lam[:] = best
             continue
-        if m > 1 and residual >= last_residual and backtracks < BACKTRACKS:
+        if m > 1 and residual >= SAME * last_residual and backtracks < BACKTRACKS:
             backtracks += 1
             for i in range(m):
                 lam[i] = 0.5 * (lam[i] + last[i])
