@@ -188,7 +188,7 @@ class NaiveAnchor(NumpyFlexDOME):
     def observe(self, episode):
         eta, tau, eps = (x[0] for x in self.schedules.table(self.t, 1, self.m))
         Q, V = self.evaluate()
-        alpha = np.where(np.isnan(self.thresholds), self.alpha_sum / max(self.alpha_count, 1), self.thresholds)
+        alpha = np.where(np.isnan(self.thresholds), self.alpha_sum / np.maximum(self.alpha_count, 1.0), self.thresholds)
         Q_y = Q[0] + np.einsum("i,ihsa->hsa", self.lam, Q[1:-1])
         logits = (self.log_pi + eta * Q_y + eta * tau * self.ref) / (1 + eta * tau)
         logits -= logits.max(-1, keepdims=True)

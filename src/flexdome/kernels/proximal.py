@@ -285,12 +285,12 @@ def newton_step(core, own, settings, tau, top):
 def set_thresholds(core, own, settings, told):
     """Thresholds in ``told`` and the squared standard errors ``dual[4]`` of the estimated ones."""
     m, H = core.lam.size, core.n_cells.size
-    seen = core.alpha_count[0] / H  # episodes
     for i in range(m):
         alpha, error = settings.thresholds[i], 0.0
         if np.isnan(alpha):
+            seen = core.alpha_count[i] / H  # episodes
             if seen > 0.0:
-                alpha = core.alpha_sum[i] / core.alpha_count[0]
+                alpha = core.alpha_sum[i] / core.alpha_count[i]
                 error = (own.m2_alpha[i] / seen + H * H / (12.0 * seen)) / seen
             else:
                 alpha, error = 0.5 * H, H * H / 12.0
@@ -425,8 +425,9 @@ def record_shared(core, own, settings, states, actions, rewards, utilities, thre
     if thresholds.size > 0:
         for i in range(m):
             for h in range(H):
-                core.alpha_sum[i] += thresholds[i, h]
-        core.alpha_count[0] += H
+                if not np.isnan(thresholds[i, h]):  # there need be none of a threshold that is known
+                    core.alpha_sum[i] += thresholds[i, h]
+                    core.alpha_count[i] += 1.0
 
 
 @kernel
@@ -443,15 +444,16 @@ def add_episode(core, own, settings, shared, states, actions, rewards, utilities
         for h in range(H):
             row = (h * A + actions[h]) * C + np.int64(core.cell_of[h, states[h]]) - 1
             add_spread(core, own, row, core.n_visits[row], rewards[h], utilities, h)
-    n = core.alpha_count[0] / H
-    if thresholds.size > 0 and n > 1.0:
+    if thresholds.size > 0:
         for i in range(m):
+            n = core.alpha_count[i] / H
             mean = 0.0
             for h in range(H):
                 mean += thresholds[i, h]
-            gap = mean / H - core.alpha_sum[i] / core.alpha_count[0]
-            # A sample may be any finite number; its square may not be.
-            own.m2_alpha[i] = min(own.m2_alpha[i] + gap * gap * (n / (n - 1.0)), LARGEST)
+            if n > 1.0 and not np.isnan(mean):
+                gap = mean / H - core.alpha_sum[i] / core.alpha_count[i]
+                # A sample may be any finite number; its square may not be.
+                own.m2_alpha[i] = min(own.m2_alpha[i] + gap * gap * (n / (n - 1.0)), LARGEST)
     open_new(core, own, settings)
 
 

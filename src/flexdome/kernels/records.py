@@ -21,7 +21,7 @@ class Records(NamedTuple):
     n_next: np.ndarray  # (H, S, A, S); nothing follows the last step
     sums: np.ndarray  # (1 + m, H, S, A) of rewards and utilities
     alpha_sum: np.ndarray  # (m,) of threshold samples
-    alpha_count: np.ndarray  # (1,)
+    alpha_count: np.ndarray  # (m,)
     new_visits: np.ndarray  # (H, S, A) since the last plan
     new_sums: np.ndarray  # (1 + m, H, S, A)
     new_returns: np.ndarray  # (1 + m, H, S, A): sums of what followed, this step included
@@ -49,8 +49,9 @@ def record(records, states, actions, rewards, utilities, thresholds, new):
     if thresholds.size > 0:
         for i in range(m):
             for h in range(H):
-                records.alpha_sum[i] += thresholds[i, h]
-        records.alpha_count[0] += H
+                if not np.isnan(thresholds[i, h]):  # there need be none of a threshold that is known
+                    records.alpha_sum[i] += thresholds[i, h]
+                    records.alpha_count[i] += 1.0
     if new:
         for h in range(H):
             s, a = states[h], actions[h]

@@ -116,7 +116,7 @@ class ProgramLearner(Learner):
     def thresholds(self) -> Float:
         """(m,) known, or the mean of the samples (0 before the first)."""
         known = self.problem.thresholds
-        sampled = self.records.alpha_sum / max(self.records.alpha_count[0], 1.0)
+        sampled = self.records.alpha_sum / np.maximum(self.records.alpha_count, 1.0)
         return np.where(np.isnan(known), sampled, known)
 
     @property

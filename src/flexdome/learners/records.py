@@ -39,7 +39,7 @@ def make_records(problem: Problem) -> Records:
         n_next=np.zeros((*cells, S)),
         sums=np.zeros(both),
         alpha_sum=np.zeros(m),
-        alpha_count=np.zeros(1),
+        alpha_count=np.zeros(m),
         new_visits=np.zeros(cells),
         new_sums=np.zeros(both),
         new_returns=np.zeros(both),
@@ -113,6 +113,6 @@ def restore_records(records: Records, reader: StateReader, episode: int) -> Reco
             raise ValidationError(f"state.{name} exceeds the number of visits")
     if (taken.new_returns > H * taken.new_visits).any():
         raise ValidationError("state.new_returns exceeds H times the number of visits")
-    if taken.alpha_count[0] > H * each_step[0]:
+    if (taken.alpha_count > H * each_step[0]).any():
         raise ValidationError("state.alpha_count exceeds the number of steps")
     return taken
