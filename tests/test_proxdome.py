@@ -93,10 +93,10 @@ def test_the_learner_follows_its_twin_on_the_families(environment: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("environment", ["paper-stochastic-v1", "river-v1"])
-def test_the_learner_follows_its_twin_for_thousands_of_episodes(environment: str) -> None:
-    cmdp = fd.make_cmdp(environment)
-    assert follow(fd.ProxDOME(cmdp.problem()), cmdp, 3000) < CLOSE
+@pytest.mark.parametrize(("environment", "episodes"), [("paper-stochastic-v1", 3000), ("river-v1", 700)])
+def test_the_learner_follows_its_twin_for_long(environment: str, episodes: int) -> None:
+    cmdp = fd.make_cmdp(environment)  # the twin keeps all samples, at every step where steps are shared
+    assert follow(fd.ProxDOME(cmdp.problem()), cmdp, episodes) < CLOSE
 
 
 @pytest.mark.parametrize(("bonus", "prior", "margin"), [(0.0, 1.0, 1.0), (0.75, 0.3, 0.0), (2.0, 2.0, 3.0)])
