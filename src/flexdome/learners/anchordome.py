@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
-from flexdome.cmdp.validation import as_float, shown
-from flexdome.errors import ValidationError
+from flexdome.cmdp.validation import as_float
 from flexdome.kernels.anchor import Anchor, open_anchors, record_anchored, step_anchored
 from flexdome.learners.model import _zeros
 from flexdome.learners.model_file import LARGEST_SUM, ROUNDING, _Reader, _visited_rows
@@ -109,15 +108,7 @@ class AnchorDOME(PrimalDualLearner):
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move."""
-        if not isinstance(episodes, Iterable):
-            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
-        checked_episodes = []
-        for k, episode in enumerate(episodes):
-            try:
-                checked_episodes.append(self._checked(episode))
-            except ValidationError as error:
-                raise ValidationError(f"episodes[{k}]: {error}") from None
-        for data in checked_episodes:
+        for data in self._checked_each(episodes):
             self.model.reserve()
             record_anchored(self.model.core, self.anchor, self.settings, data)
 

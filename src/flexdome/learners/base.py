@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
-from flexdome.cmdp.validation import Float, as_int
+from flexdome.cmdp.validation import Float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.theory.constants import LONGEST
 
@@ -132,6 +132,24 @@ class Learner(ABC):
         self._problem = changed
         self.threshold_changes.append((self.episode, [float(alpha) for alpha in changed.thresholds]))
         self._thresholds_changed()
+
+    def _checked(self, episode: Any) -> tuple[Any, ...]:
+        """The arrays of one episode, checked against the problem."""
+        if not isinstance(episode, Episode):
+            raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
+        return episode.checked(self._problem)
+
+    def _checked_each(self, episodes: Any) -> list[tuple[Any, ...]]:
+        """The arrays of every episode of a log; one that is bad names its place."""
+        if not isinstance(episodes, Iterable):
+            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
+        checked = []
+        for k, episode in enumerate(episodes):
+            try:
+                checked.append(self._checked(episode))
+            except ValidationError as error:
+                raise ValidationError(f"episodes[{k}]: {error}") from None
+        return checked
 
     def _count(self) -> None:
         """One more episode observed."""

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
-from flexdome.cmdp.validation import Float, as_float, check_range, frozen, shown
-from flexdome.errors import ValidationError
+from flexdome.cmdp.validation import Float, as_float, check_range, frozen
 from flexdome.kernels.optimistic import ANYTIME, ROOT, record_only, width
 from flexdome.kernels.primal_dual import estimate, observe_primal_dual
 from flexdome.learners.base import Beliefs, Learner
@@ -113,22 +112,9 @@ class PrimalDualLearner(Learner):
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move."""
-        if not isinstance(episodes, Iterable):
-            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
-        checked = []
-        for k, episode in enumerate(episodes):
-            try:
-                checked.append(self._checked(episode))
-            except ValidationError as error:
-                raise ValidationError(f"episodes[{k}]: {error}") from None
-        for data in checked:
+        for data in self._checked_each(episodes):
             self.model.reserve()
             record_only(self.model.core, self.settings, data)
-
-    def _checked(self, episode: Any) -> tuple[Any, ...]:
-        if not isinstance(episode, Episode):
-            raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
-        return episode.checked(self.problem)
 
     def beliefs(self) -> Beliefs:
         """What the learner holds to be true of the policy it is about to play."""

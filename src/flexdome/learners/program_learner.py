@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flexdome.cmdp import Episode, Problem
-from flexdome.cmdp.validation import Float, frozen, shown
+from flexdome.cmdp.validation import Float, frozen
 from flexdome.errors import ValidationError
 from flexdome.kernels.records import Records, record
 from flexdome.learners.base import Arrays, Beliefs, Learner
@@ -199,21 +199,8 @@ class ProgramLearner(Learner):
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move before the next plan."""
-        if not isinstance(episodes, Iterable):
-            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
-        checked = []
-        for k, episode in enumerate(episodes):
-            try:
-                checked.append(self._checked(episode))
-            except ValidationError as error:
-                raise ValidationError(f"episodes[{k}]: {error}") from None
-        for data in checked:
+        for data in self._checked_each(episodes):
             record(self.records, *data, False)
-
-    def _checked(self, episode: Any) -> tuple[Any, ...]:
-        if not isinstance(episode, Episode):
-            raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
-        return episode.checked(self.problem)
 
     def beliefs(self) -> Beliefs:
         """What the learner holds to be true of what it is about to play."""

@@ -241,22 +241,9 @@ class ProxDOME(Learner):
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move until the next plan."""
-        if not isinstance(episodes, Iterable):
-            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
-        checked = []
-        for k, episode in enumerate(episodes):
-            try:
-                checked.append(self._checked(episode))
-            except ValidationError as error:
-                raise ValidationError(f"episodes[{k}]: {error}") from None
-        for data in checked:
+        for data in self._checked_each(episodes):
             self.reserve()
             record_proximal(self.model.core, self.own, self.settings, self.choices, data)
-
-    def _checked(self, episode: Any) -> tuple[Any, ...]:
-        if not isinstance(episode, Episode):
-            raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
-        return episode.checked(self.problem)
 
     def status(self) -> Status:
         """Why the policy of the next episode was taken."""
