@@ -22,7 +22,7 @@ import flexdome as fd
 from benchmarks.timing import human, machine, paired, row, seconds
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.families.random import between
-from flexdome.planning.decomposition import _Oracle, best_mixture
+from flexdome.planning.decomposition import Oracle, best_mixture
 from flexdome.planning.lp import flow_matrix
 
 
@@ -64,7 +64,7 @@ def against_one_pass(S: int, A: int, H: int, m: int, goal: str) -> None:
     """The decomposition in units of one unconstrained backward induction on the same arrays."""
     model, alpha = dense_model(S, A, H, m)
     weights = np.append(1.0, np.zeros(m))
-    oracle = _Oracle(model)
+    oracle = Oracle(model)
     oracle.price(weights, cheap=False)
     best_mixture(model, alpha)
     solve, one, ratio = paired(lambda: best_mixture(model, alpha), lambda: oracle.price(weights, cheap=False), 5)
