@@ -14,7 +14,7 @@ from flexdome.kernels.lanes import TOGETHER
 from flexdome.kernels.primal_dual import learn
 from flexdome.kernels.vectors import expectation, propagate_rows
 
-__all__ = ["Buffers", "exact_values", "play", "run_primal_dual"]
+__all__ = ["Buffers", "play", "play_episode", "run_primal_dual"]
 
 
 @kernel(inline=True)
@@ -124,6 +124,28 @@ class Buffers(NamedTuple):
     none: np.ndarray  # (0, 0)
 
 
+@kernel(inline=True)
+def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers):
+    """Episode t of the current policy in the true model, left in ``buffers``; its threshold samples come back.
+
+    Row t of ``out`` receives V_r and V_d where ``exact[t]``, and lam.
+    """
+    p, nxt, f, mu = truth
+    states, actions, rewards, utilities, values, q, x, _, _, none = buffers
+    m = core.lam.size
+    for i in range(m):
+        out[t, 1 + m + i] = core.lam[i]
+    if exact[t]:
+        exact_values(core.cell_of, core.pi, settings.C, p, nxt, f, mu, values, q, x)
+        for j in range(1 + m):
+            out[t, j] = values[j]
+    roll_out(
+        core.cell_of, core.pi, settings.C, settings.starts, settings.start_p, p, nxt, f, uniforms, t, states, actions,
+        rewards, utilities,
+    )  # fmt: skip
+    return thresholds[t] if thresholds.size > 0 else none
+
+
 @kernel
 def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begin, exact, out, buffers, played):
     """Play and learn episodes ``begin`` to ``len(eta)``; the number done so far comes back.
@@ -141,27 +163,15 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
     played : (1,), counts the episodes
     """
     core, settings, uniforms, buffers = borrow(core), borrow(settings), borrow(uniforms), borrow(buffers)
-    p, nxt, f, mu = borrow(truth)
     eta, tau, eps = borrow(schedules)
-    thresholds, out, played = borrow(thresholds), borrow(out), borrow(played)
-    cell_of, pi, lam, pool, C = core.cell_of, core.pi, core.lam, core.pool, settings.C
-    states, actions, rewards, utilities, values, q, x, step, alpha, none = buffers
+    truth, thresholds, out, played = borrow(truth), borrow(thresholds), borrow(out), borrow(played)
+    states, actions, rewards, utilities, _, _, _, step, alpha, _ = buffers
     weights, v, untried = step[0], step[1], step[2]
-    H, m = actions.size, lam.size
+    H, m, pool = actions.size, core.lam.size, core.pool
     for t in range(begin, eta.size):
         if pool[0] + H * max(2 * pool[1], TOGETHER) > core.pool_cell.size:
             return t
-        for i in range(m):
-            out[t, 1 + m + i] = lam[i]
-        if exact[t]:
-            exact_values(cell_of, pi, C, p, nxt, f, mu, values, q, x)
-            for j in range(1 + m):
-                out[t, j] = values[j]
-        roll_out(
-            cell_of, pi, C, settings.starts, settings.start_p, p, nxt, f, uniforms, t, states, actions, rewards,
-            utilities,
-        )  # fmt: skip
-        observed = thresholds[t] if thresholds.size > 0 else none
+        observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
         learn(
             core, settings, eta[t], tau[t], eps[t], weights, v, untried, alpha, states, actions, rewards, utilities,
             observed,
