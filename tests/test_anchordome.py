@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import flexdome as fd
 from flexdome.learners.anchordome import AnchorDOME
+from flexdome.simulation import run
 from naive_proxdome import NaiveAnchor
-from runs import World, learned, problem_of, same_history, small_cmdp
+from runs import LAWS, Observed, World, learned, problem_of, same_history, small_cmdp
+from strategies import SEEDS, cmdps
 
 
 @pytest.mark.parametrize(
@@ -35,6 +43,134 @@ def test_the_learner_follows_its_twin(options: dict[str, Any]) -> None:
         twin.observe(episode)
         assert np.abs(learner.policy - twin.policy).max() < 1e-9
         assert np.abs(learner.multipliers - twin.lam).max() < 1e-9
+
+
+# -- one run, whatever way it is run --------------------------------------------------------------------
+
+
+def rich(law: str = "steps", **options: Any) -> fd.CMDP:
+    """Every stream of random numbers is used."""
+    return small_cmdp(5, **{"m": 2, "law": law, "noise": "bernoulli", "initial": np.full(5, 0.2), **options})
+
+
+def anchored(cmdp: fd.CMDP, law: str = "known", **options: Any) -> AnchorDOME:
+    return AnchorDOME(problem_of(cmdp, law), **{"episodes": 300, "anchor_rate": 0.05, **options})
+
+
+def same_run(cmdp: fd.CMDP, law: str = "known", seed: int = 3, **options: Any) -> bool:
+    """Whether simulation leaves the bits that observing the same episodes does."""
+    fast, slow = anchored(cmdp, law, **options), anchored(cmdp, law, **options)
+    history, other = fd.simulate(fast, cmdp, seed=seed), fd.simulate(Observed(slow), cmdp, seed=seed)
+    np.testing.assert_allclose(history.reward_gap, other.reward_gap, atol=1e-12)
+    np.testing.assert_allclose(history.violation, other.violation, atol=1e-12)
+    return learned(fast) == learned(slow) and history.multipliers.tobytes() == other.multipliers.tobytes()
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("options", [{}, {"anchor_rate": 0.0}, {"regularisation": 0.0}, {"bonus_scale": 0.03}], ids=str)
+def test_observe_is_simulate_bit_for_bit(options: dict[str, Any], law: str) -> None:
+    assert same_run(rich(law), law, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"S": 1, "A": 1, "H": 1}, {"A": 1}, {"S": 17}, {"sparse": True}, {"stationary": True}, {"m": 6}],
+    ids=str,
+)
+def test_observe_is_simulate_on_every_kind_of_model(options: dict[str, Any]) -> None:
+    assert same_run(small_cmdp(4, **options))
+
+
+@settings(max_examples=20)
+@given(cmdp=cmdps(laws=True), seed=SEEDS)
+def test_observe_is_simulate_on_any_cmdp(cmdp: fd.CMDP, seed: int) -> None:
+    assert same_run(cmdp, seed=seed, episodes=40)
+
+
+@settings(max_examples=10)
+@given(cuts=st.lists(st.integers(0, 120), max_size=4), every=st.integers(1, 7), law=st.sampled_from(LAWS))
+def test_a_run_in_pieces_has_the_bits_of_the_whole(cuts: list[int], every: int, law: str) -> None:
+    cmdp = rich(law)
+    whole, pieces = (anchored(cmdp, law, episodes=120) for _ in range(2))
+    options: dict[str, Any] = {"seed": 9, "evaluate_every": every, "snapshots": (1, 2, 60, 120, 121)}
+    at_once = fd.simulate(whole, cmdp, **options)
+    parts = [fd.simulate(pieces, cmdp, episodes=end - pieces.episode, **options) for end in [*sorted(cuts), 120]]
+    together = parts[0]
+    for part in parts[1:]:
+        together = together + part
+    assert same_history(at_once, together)
+    assert learned(whole) == learned(pieces)
+
+
+def test_the_chunks_of_a_run_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    cmdp = rich()
+    large, small = anchored(cmdp), anchored(cmdp)
+    history = fd.simulate(large, cmdp)
+    monkeypatch.setattr(run, "CHUNK", 7)
+    assert same_history(history, fd.simulate(small, cmdp))
+    assert learned(large) == learned(small)
+
+
+def test_a_pool_that_grows_on_the_way_does_not_show() -> None:
+    cmdp = small_cmdp(S=40, A=2, H=5)
+    grown, roomy = anchored(cmdp), anchored(cmdp)
+    roomy.model.reserve(10_000)
+    size = grown.model.core.pool_cell.size
+    for learner in (grown, roomy):
+        fd.simulate(learner, cmdp, episodes=1000)
+    assert grown.model.core.pool_cell.size > 2 * size
+    assert learned(grown) == learned(roomy)
+
+
+def test_a_subclass_with_methods_of_its_own_is_run_through_them() -> None:
+    class Counting(AnchorDOME):
+        seen = 0
+
+        def observe(self, episode: fd.Episode) -> None:
+            self.seen += 1
+            super().observe(episode)
+
+    class Uniform(AnchorDOME):
+        @property
+        def policy(self) -> np.ndarray:
+            return np.full((4, 5, 3), 1 / 3)
+
+    class Priced(AnchorDOME):
+        @property
+        def multipliers(self) -> np.ndarray:
+            return np.full(2, 7.0)
+
+    cmdp = rich()
+    counting, plain = Counting(cmdp.problem(), episodes=50), AnchorDOME(cmdp.problem(), episodes=50)
+    for learner in (counting, plain):
+        fd.simulate(learner, cmdp)
+    assert counting.seen == 50
+    assert learned(counting) == learned(plain)
+    history = fd.simulate(Uniform(cmdp.problem(), episodes=50), cmdp)
+    assert np.ptp(history.reward_gap) == 0.0
+    assert (fd.simulate(Priced(cmdp.problem(), episodes=5), cmdp).multipliers == 7.0).all()
+
+
+def test_the_learner_is_the_same_with_compilation_off(tmp_path: Path) -> None:
+    code = """
+        import sys, numpy as np, flexdome as fd
+        from runs import small_cmdp
+        cmdp = small_cmdp(m=2, law="steps", S=3, A=2, H=3, noise="bernoulli")
+        learner = fd.make_learner("anchordome", cmdp.problem(), episodes=40)
+        history = fd.simulate(learner, cmdp)
+        parts = learner.policy.ravel(), learner.multipliers, history.reward_gap, *history.diagnostics.values()
+        np.save(sys.argv[1], np.concatenate([part.ravel() for part in parts]))
+    """
+    for name, flag in (("compiled", "0"), ("plain", "1")):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(code), str(tmp_path / f"{name}.npy")],
+            env={**os.environ, "NUMBA_DISABLE_JIT": flag, "PYTHONPATH": str(Path(__file__).parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "compiled.npy"), np.load(tmp_path / "plain.npy"), rtol=0, atol=1e-9)
 
 
 def test_a_saved_learner_continues_bit_for_bit(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flexdome as fd
+from flexdome.learners.anchordome import AnchorDOME
 from flexdome.simulation import History, run
 from flexdome.simulation.randomness import STREAMS, Randomness
 from runs import LAWS, Observed, learned, problem_of, same_history, small_cmdp
@@ -20,6 +22,10 @@ from strategies import SEEDS, cmdps
 
 def learner_of(cmdp: fd.CMDP, law: str = "known", **options: Any) -> fd.FlexDOME:
     return fd.FlexDOME(problem_of(cmdp, law), **{"episodes": 300, "margin_scale": 2e-4, **options})
+
+
+def anchored(cmdp: fd.CMDP, episodes: int = 300) -> AnchorDOME:
+    return AnchorDOME(cmdp.problem(), episodes=episodes)
 
 
 def rich(**options: Any) -> fd.CMDP:
@@ -166,12 +172,13 @@ def test_only_a_history_that_continues_another_is_added_to_it() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers here")
+@pytest.mark.parametrize("make", [learner_of, anchored])
 @pytest.mark.parametrize("seconds", [0.003, 0.02, 0.05])
-def test_an_interrupted_run_counts_what_it_learned(seconds: float) -> None:
+def test_an_interrupted_run_counts_what_it_learned(seconds: float, make: Callable[..., Any]) -> None:
     """The interrupt arrives when compiled code returns, before another line of Python runs."""
     assert threading.current_thread() is threading.main_thread()
     cmdp = small_cmdp(S=20, A=5, H=5)
-    interrupted, through = (learner_of(cmdp, episodes=10**6) for _ in range(2))
+    interrupted, through = (make(cmdp, episodes=10**6) for _ in range(2))
     fd.simulate(interrupted, cmdp, episodes=10)
 
     def interrupt(*_: Any) -> None:
@@ -380,9 +387,10 @@ def test_snapshots_outside_the_call_are_left_out() -> None:
     assert sorted(fd.simulate(learner, cmdp, episodes=10, snapshots=(5, 15, 21, 22)).snapshots) == [15, 21]
 
 
-def test_diagnostics_are_what_the_learner_believed_in_each_episode() -> None:
+@pytest.mark.parametrize("make", [learner_of, anchored])
+def test_diagnostics_are_what_the_learner_believed_in_each_episode(make: Callable[..., Any]) -> None:
     cmdp = rich()
-    learner, slow = learner_of(cmdp), learner_of(cmdp)
+    learner, slow = make(cmdp), make(cmdp)
     told = fd.simulate(learner, cmdp, episodes=40).diagnostics
     assert {name: array.shape for name, array in told.items()} == {
         "value": (40,),

@@ -10,7 +10,7 @@ from flexdome.kernels.lanes import mirror_step
 from flexdome.kernels.optimistic import record, unvisited
 from flexdome.kernels.primal_dual import evaluate_step, initial_value, threshold
 
-__all__ = ["Anchor", "open_anchors", "record_anchored", "step_anchored"]
+__all__ = ["Anchor", "learn_anchored", "open_anchors", "record_anchored", "step_anchored"]
 
 
 class Anchor(NamedTuple):
@@ -32,14 +32,17 @@ def open_anchors(core, anchor, settings):
         anchor.opened[h] = core.n_cells[h]
 
 
-@kernel
-def step_anchored(core, anchor, settings, eta, tau, eps, rho, episode, step, alpha, played):
-    """Evaluate pi_t on the data before episode t, move policy, multipliers and both anchors, then add the episode."""
-    core, anchor, settings, eps = borrow(core), borrow(anchor), borrow(settings), borrow(eps)
-    step, alpha, played = borrow(step), borrow(alpha), borrow(played)
-    states, actions, rewards, utilities, thresholds = borrow(episode)
+@kernel(inline=True)
+def learn_anchored(
+    core, anchor, settings, eta, tau, eps, rho, weights, v, q, alpha, states, actions, rewards, utilities, thresholds,
+    played,
+):  # fmt: skip
+    """Evaluate pi_t on the data before episode t, move policy, multipliers and both anchors, then add the episode.
+
+    ``weights``, ``v``, ``q`` (W,) and ``alpha`` (m,) are work; ``v`` and ``alpha`` end as those of
+    :func:`flexdome.kernels.primal_dual.plan` do.
+    """
     A, C, m, H = settings.A, settings.C, core.lam.size, core.n_cells.size
-    weights, v, q = step[0], step[1], step[2]
     keep = 1.0 / (1.0 + eta * tau)
     weights[:] = 0.0
     weights[0] = 1.0
@@ -68,6 +71,18 @@ def step_anchored(core, anchor, settings, eta, tau, eps, rho, episode, step, alp
     record(core, settings, states, actions, rewards, utilities, thresholds)
     open_anchors(core, anchor, settings)
     played[0] += 1
+
+
+@kernel
+def step_anchored(core, anchor, settings, eta, tau, eps, rho, episode, step, alpha, played):
+    """One episode of the learner."""
+    core, anchor, settings, eps = borrow(core), borrow(anchor), borrow(settings), borrow(eps)
+    step, alpha, played = borrow(step), borrow(alpha), borrow(played)
+    states, actions, rewards, utilities, thresholds = borrow(episode)
+    learn_anchored(
+        core, anchor, settings, eta, tau, eps, rho, step[0], step[1], step[2], alpha, states, actions, rewards,
+        utilities, thresholds, played,
+    )  # fmt: skip
 
 
 @kernel

@@ -16,9 +16,11 @@ import numpy.typing as npt
 from flexdome.cmdp import CMDP, Episode
 from flexdome.cmdp.validation import Float, as_int, shown
 from flexdome.errors import ValidationError
+from flexdome.kernels.anchor_episodes import run_anchored
 from flexdome.kernels.episodes import Buffers, play, run_primal_dual
 from flexdome.kernels.records import play_fixed
 from flexdome.learners import Learner
+from flexdome.learners.anchordome import AnchorDOME
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.program_learner import ProgramLearner
 from flexdome.planning import solve
@@ -123,10 +125,11 @@ def simulate(
 
 
 def _as_compiled(learner: Learner) -> PrimalDualLearner | None:
-    """The learner, if the kernel does just what its own methods do: a subclass may have others."""
+    """The learner, if a kernel does just what its own methods do: a subclass may have others."""
     methods = ("observe", "policy", "multipliers")
+    family = AnchorDOME if isinstance(learner, AnchorDOME) else PrimalDualLearner
     if isinstance(learner, PrimalDualLearner) and all(
-        getattr(type(learner), name) is getattr(PrimalDualLearner, name) for name in methods
+        getattr(type(learner), name) is getattr(family, name) for name in methods
     ):
         return learner
     return None
@@ -201,10 +204,12 @@ def _run_compiled(
     done = 0
     while done < count:
         learner.model.reserve()
-        done = run_primal_dual(
-            learner.model.core, learner.settings, tuple(cmdp.model), uniforms, thresholds, schedules, done, exact, out,
-            buffers, learner._played,
-        )  # fmt: skip
+        core, settings = learner.model.core, learner.settings
+        play_on = tuple(cmdp.model), uniforms, thresholds, schedules, done, exact, out, buffers, learner._played
+        if isinstance(learner, AnchorDOME):
+            done = run_anchored(core, learner.anchor, settings, learner.anchor_rate, *play_on)
+        else:
+            done = run_primal_dual(core, settings, *play_on)
     return schedules[2]
 
 
