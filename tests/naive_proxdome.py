@@ -7,15 +7,15 @@ import numpy as np
 
 from flexdome.learners.reference import NumpyFlexDOME
 
-TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.1, 15, 3, 4.0, 1024.0, 0.98, 0.02, 1e-3
+TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.05, 15, 3, 4.0, 1024.0, 0.98, 0.02, 1e-3
 SAME = 1 - 1e-9
 
 
 class NaiveProxDOME:
-    def __init__(self, problem, c_bonus=0.5, c_prior=0.5, c_margin=1.15, shared=None):
+    def __init__(self, problem, c_bonus=0.65, c_prior=0.25, kappa=8.0, c_margin=1.3, shared=None):
         self.H, self.S, self.A, self.m = problem.horizon, problem.states, problem.actions, problem.constraints
         self.mu, self.known = problem.initial, problem.thresholds
-        self.c_bonus, self.c_prior, self.c_margin = c_bonus, c_prior, c_margin
+        self.c_bonus, self.c_prior, self.kappa, self.c_margin = c_bonus, c_prior, kappa, c_margin
         H, S, A, m = self.H, self.S, self.A, self.m
         self.shared = (problem.stationary if shared is None else shared) and H > 1
         self.seen = np.zeros((H, S, A))
@@ -28,6 +28,7 @@ class NaiveProxDOME:
         self.V, self.U, self.R = np.zeros((H + 1, S)), np.zeros((m, H + 1, S)), np.zeros((H + 1, S))
         self.rem = np.arange(H, 0, -1.0)[:, None, None]
         self.bar, self.s2 = np.zeros((H, S, A)), np.broadcast_to(self.rem**2 / 12, (m, H, S, A)).copy()
+        self.pool = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + m, H)).copy()
         self.t, self.next = 1, 1
         self.plan(np.zeros((H, S, A), dtype=bool))
 
@@ -63,21 +64,30 @@ class NaiveProxDOME:
     def p(self):
         return self.N_next / np.maximum(self.N, 1.0)[..., None]
 
-    def standard_errors(self, chosen, z, L):
+    def standard_errors(self, chosen, L, everything):
         n, p = np.maximum(self.N, 1.0), self.p
+        often = (self.N >= 2) & chosen
 
         def spread(v):  # (H, S, A) variance of the next value
             after = np.stack([np.broadcast_to(v[h + 1], p[h].shape) for h in range(self.H)])
             mean = (p * after).sum(-1, keepdims=True)
             return (p * (after - mean) ** 2).sum(-1)
 
+        def shrunk(w, v, b):
+            return (n * w + self.kappa * v[:, None, None]) / (n + self.kappa) + (self.c_prior * b) ** 2 / (12 * n)
+
         sd = np.sqrt(self.var_r) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(self.var_d))
-        w = np.maximum(self.c_prior * self.rem, 1.0)
-        bar = self.r + self.c_bonus * z * np.sqrt((spread(self.V) + sd**2 + (L * w) ** 2 / (12 * n)) / n)
-        self.bar = np.where(chosen, bar, self.bar)
+        seen = [spread(self.V) + sd**2, *(spread(self.U[i]) + self.var_d[i] for i in range(self.m))]
+        visits = np.log1p(self.N.sum(-1, keepdims=True))
+        variance = shrunk(seen[0], L**2 * self.pool[0], L * self.rem)
+        self.bar = np.where(chosen, self.r + self.c_bonus * np.sqrt(visits * variance / n), self.bar)
         for i in range(self.m):
-            s2 = (spread(self.U[i]) + self.var_d[i] + self.rem**2 / (12 * n)) / n
-            self.s2[i] = np.where(chosen, s2, self.s2[i])
+            self.s2[i] = np.where(chosen, shrunk(seen[1 + i], self.pool[1 + i], self.rem) / n, self.s2[i])
+        if everything:
+            samples = [
+                np.where(often, w * n / np.maximum(n - 1, 1), 0).sum((1, 2)) for w in (seen[0] / L**2, *seen[1:])
+            ]
+            self.pool = (self.rem[:, 0, 0] ** 2 / 12 + np.array(samples)) / (1 + often.sum((1, 2)))
 
     def thresholds(self):
         n = len(self.alphas)
@@ -122,10 +132,11 @@ class NaiveProxDOME:
         top, z = np.sqrt(t), np.sqrt(np.log(1 + t))
         self.lam = np.minimum(self.lam, top)
         tau = self.heat * (1 + self.lam.sum()) / np.sqrt(H * t)
-        if t >= self.next:
+        everything = t >= self.next
+        if everything:
             self.next = t + 1 + int(np.floor(REFRESH * t))
             visited = self.N > 0
-        self.standard_errors(visited & (self.N > 0), z, 1 + self.lam.sum())
+        self.standard_errors(visited & (self.N > 0), 1 + self.lam.sum(), everything)
         a, sa = self.thresholds()
         lam, last, last_residual, backtracks, tested = self.lam.copy(), None, np.inf, 0, []
         bracket, best, best_short, best_residual = [-np.inf, np.inf], None, np.inf, np.inf

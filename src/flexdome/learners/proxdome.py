@@ -7,17 +7,19 @@ chooses the multipliers by a warm-started, safeguarded Newton solve so that the 
 standard errors, meets the threshold. It needs no T, no delta, no Slater gap and no step size. What it was measured to
 do is in docs/proxdome-log.md; nothing is proved.
 
-With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + t)), N the visits and n = N_h(s, a)::
+With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + t)), n = N_h(s, a) the visits::
 
-    constants: c_bonus = 1/2, c_prior = 1/2, c_margin = 1.15; prior Uniform[0, rem], the weight of one observation
-    state:     empirical N, p^, r^, var_r, d^_i, var_d_i, alpha^_i, var_alpha_i;  lam = 0, heat = 1, V = U_i = 0
+    constants: c_bonus = 0.65, c_prior = 1/4, kappa = 8, c_margin = 1.3
+    state:     empirical N, p^, r^, var_r, d^_i, var_d_i, alpha^_i, var_alpha_i;  lam = 0, heat = 1, V = U_i = 0,
+               pooled variances v_0h = v_ih = rem^2 / 12
     for t = 1, 2, ...
       Lam = sqrt(t); lam <- min(lam, Lam); L = L(lam); tau = heat L / sqrt(H t)
-      (1) standard errors, from the tables V, U_i of the last plan
-          n >= 1: r~   = r^ + c_bonus z sqrt((Var_p^(V_{h+1}) + (sd_r + sum_i lam_i sd_d_i)^2 + (L w)^2 / (12 n)) / n)
-                         with w = max(c_prior rem, 1)
-                  s2_i =                     (Var_p^(U_{i,h+1}) + var_d_i + rem^2 / (12 n)) / n
-          n = 0:  s2_i = rem^2 / 12
+      (1) standard errors, from the tables V, U_i of the last plan, where n >= 1
+          seen variances  w_0 = Var_p^(V_{h+1}) + (sd_r + sum_i lam_i sd_d_i)^2,   w_i = Var_p^(U_{i,h+1}) + var_d_i
+          shrunk          S(w, v, b) = (n w + kappa v) / (n + kappa) + (c_prior b)^2 / (12 n)
+          r~   = r^ + c_bonus sqrt(log(1 + N_h(s)) S(w_0, L^2 v_0h, L rem) / n)
+          s2_i = S(w_i, v_ih, rem) / n;   where n = 0: s2_i = rem^2 / 12
+          pooled: v_jh = (rem^2 / 12 + sum of n w_j / (n - 1)) / (1 + number), over the (s, a) with n >= 2; w_0 / L^2
           threshold known: a_i = alpha_i, sa_i = 0, else a_i = alpha^_i, sa_i = (var_alpha_i + H^2/(12 n_a)) / n_a
           (n_a episodes brought samples, each counts with its mean; none yet: H/2, H^2/12)
       (2) dual trials, at most 15
@@ -26,13 +28,14 @@ With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + 
                     pi(. | s) = softmax(Q(s, .) / tau), V = tau log mean_a exp(Q / tau), U_i = sum_a pi Qd_i
           forward:  x = occupancy of pi under p^;  eps_i = c_margin z sqrt(sum x^2 s2_i + sa_i)
           g_i = U_{i,1}(s_1) - eps_i - a_i
-          done when for all i: (g_i >= -0.1 eps_i or lam_i = Lam) and (g_i <= 0.1 eps_i or lam_i = 0)
+          done when for all i: (g_i >= -0.05 eps_i or lam_i = Lam) and (g_i <= 0.05 eps_i or lam_i = 0)
           m > 1, residual not below that of the last accepted lam, fewer than 3 back-tracks: lam <- (lam + last) / 2
           J_ij = (1/tau) sum x Adv_i Adv_j + [i = j] / 1000, Adv_i = Qd_i - U_i; Newton on the free multipliers
           lam <- clip(lam + clip(dlam, +-(0.1 + lam)), 0, Lam);  m = 1: bisect where that leaves the bracket
       not done: heat <- min(4 heat, 1024), take the trial with the smallest shortfall; done: heat <- max(1, 0.98 heat)
       (3) play pi, add what was seen
-      (1) is done for all cells when t >= next, next = t + 1 + floor(0.02 t), otherwise for those of the last episode
+      (1) is done for all cells when t >= next, next = t + 1 + floor(0.02 t), and then the variances are pooled;
+      otherwise for those of the last episode
 
 The residual is the largest of the abs(g_i) whose conditions are not met; a multiplier is free unless it is 0 with
 g_i > 0 or Lam with g_i < 0. Of trials with the same shortfall the one with the smallest residual is taken. Values are
@@ -48,9 +51,11 @@ has sum_{s,a} (sum_h x s_i)^2 in the place of sum x^2 s2_i. The transition after
 Why it should work
 ------------------
 sum x^2 s2 is the delta-method variance of the plug-in value, so the margin is c / sqrt(t) with a measured c; with
-Gaussian errors and z_t = sqrt(log t) the expected violations sum to O(log log T). tau keeps the bias of the entropy at
-the order of the statistical error. An action never tried is worth everything in planning, which makes it tried, and
-rem / 2 in the constraint, which makes it tried where there is room.
+Gaussian errors and c_margin > 1 the expected violations sum to a constant. tau keeps the bias of the entropy at the
+order of the statistical error. An action never tried is worth everything in planning, which makes it tried, and
+rem / 2 in the constraint, which makes it tried where there is room. How much a second try may differ from the first is
+not known from one sample, but it is from all the others of that step: the pooled variances. Where rewards are 0 or 1
+they keep an unlucky action alive; where rewards are exact and states mix, they spare visits that would teach nothing.
 """
 
 from __future__ import annotations
@@ -65,14 +70,8 @@ import numpy.typing as npt
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, frozen, shown
 from flexdome.errors import ValidationError
-from flexdome.kernels.proximal import (
-    TOLERANCE,
-    TRIALS,
-    Choices,
-    observe_proximal,
-    plan_proximal,
-    record_proximal,
-)
+from flexdome.kernels.proximal import TOLERANCE, TRIALS, observe_proximal, plan_proximal, record_proximal
+from flexdome.kernels.proximal_data import Choices
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.model import OptimisticModel
 from flexdome.learners.proximal_model import proximal_arrays, proximal_state, restore_proximal
@@ -94,7 +93,7 @@ class Status:
         thresholds), z_t errors, and the thresholds known or estimated
     slack : (m,) utilities - margin - thresholds
     multipliers : (m,)
-    tolerance : (m,) a tenth of the margin (of half of z_t errors, where the margin is smaller)
+    tolerance : (m,) a twentieth of the margin (of half of z_t errors, where the margin is smaller)
     safe : (m,) whether the slack is at least -tolerance, so that the policy is shown safe
     trials : soft Bellman sweeps that the dual solve took; ``solved`` whether it ended
     heat : what the temperature is multiplied with after solves that did not end
@@ -163,7 +162,8 @@ class ProxDOME(Learner):
     episodes : how many are planned, for ``simulate``; nothing else depends on it
     bonus_scale : c_bonus
     margin_scale : c_margin
-    prior_bonus : c_prior
+    prior_scale : c_prior, the doubt about an action's spread that all its visits share
+    pool_weight : kappa, how many visits the pooled variance of a step counts as
     share_steps : whether what is seen at one step counts at all; None does so where the problem is stationary
     seed : recorded; ProxDOME draws no random numbers of its own
 
@@ -187,9 +187,10 @@ class ProxDOME(Learner):
         episodes: int = 80_000,
         seed: int = 0,
         *,
-        bonus_scale: float = 0.5,
-        margin_scale: float = 1.15,
-        prior_bonus: float = 0.5,
+        bonus_scale: float = 0.65,
+        margin_scale: float = 1.3,
+        prior_scale: float = 0.25,
+        pool_weight: float = 8.0,
         share_steps: bool | None = None,
     ) -> None:
         super().__init__(problem, episodes, seed)
@@ -200,7 +201,8 @@ class ProxDOME(Learner):
         shared = problem.stationary if share_steps is None else share_steps
         self.choices = Choices(
             bonus=as_float("bonus_scale", bonus_scale, low=0.0, high=LARGEST),
-            doubt=as_float("prior_bonus", prior_bonus, low=0.0, high=1e9),
+            prior=as_float("prior_scale", prior_scale, low=0.0, high=1e9),
+            weight=as_float("pool_weight", pool_weight, low=0.0, high=1e9),
             margin=as_float("margin_scale", margin_scale, low=0.0, high=LARGEST),
             shared=shared and problem.horizon > 1,
         )
@@ -269,7 +271,8 @@ class ProxDOME(Learner):
         """What the learner held to be true of the policy it is about to play when it planned it.
 
         ``value`` and ``utilities`` are plug-in estimates, not optimistic. ``widths`` is what optimism adds to a cell's
-        reward: c_bonus z standard errors, and where a cell was never tried all that is possible, L rem.
+        reward: c_bonus sqrt(log(1 + N(s))) standard errors, and where a cell was never tried all that is possible,
+        L rem.
         """
         status, core, W = self.status(), self.model.core, self.model.W
         rem = np.arange(self.problem.horizon, 0, -1.0)[:, None, None]
@@ -295,7 +298,8 @@ class ProxDOME(Learner):
             "seed": self.seed,
             "bonus_scale": self.choices.bonus,
             "margin_scale": self.choices.margin,
-            "prior_bonus": self.choices.doubt,
+            "prior_scale": self.choices.prior,
+            "pool_weight": self.choices.weight,
             "share_steps": self.choices.shared,
         }
 

@@ -1,0 +1,254 @@
+"""What ProxDOME knows: counts, running variances, pooled variances and standard errors.
+
+The arrays of :class:`flexdome.kernels.optimistic.Core` hold counts, sums, successors, policy and multipliers as they do
+for every learner; those of :class:`Proximal` what is needed beside them. The W numbers of a cell in ``core.values`` are
+(V, U_1, ..., U_m, plug-in reward), those of a row in ``core.base`` (r~, d^_1, ..., d^_m, r^). Only what was visited is
+worked on: in a state never visited the policy is uniform, V = L rem and U = rem / 2, and in a visited one an action
+never tried has Q = L rem, Q_d = rem / 2 and the variance of a uniform law on [0, rem].
+
+**Shared steps.** Where the model is the same at every step, what is seen at one step counts at all: ``choices.shared``.
+A state then gets a cell at every step on its first visit, with the same number, and each transition is written into the
+rows of all steps; after the last step nothing is known to follow, so its reward and utilities count at the last step
+only. The errors of the rows of one (s, a) are then one error, and add up before they are squared.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flexdome.kernels.borrow import borrow
+from flexdome.kernels.jit import kernel
+from flexdome.kernels.optimistic import append_successor, new_cell, record, set_base
+
+__all__ = ["TOLD", "Choices", "Proximal", "add_episode", "open_cells", "refresh", "set_thresholds"]
+
+LARGEST = 1e300
+TOLD = 6  # numbers of a plan beside those of reward and constraints
+
+
+class Choices(NamedTuple):
+    """The constants of the pseudo-code."""
+
+    bonus: float  # c_bonus
+    prior: float  # c_prior
+    weight: float  # kappa
+    margin: float  # c_margin
+    shared: bool  # what is seen at one step counts at all
+
+
+class Proximal(NamedTuple):
+    """What ProxDOME keeps beside the empirical model. Arrays are changed in place."""
+
+    m2_r: np.ndarray  # (rows,) N times the variance of the rewards seen
+    m2_d: np.ndarray  # (m, rows)
+    seen: np.ndarray  # (rows,) visits at the row's own step, where steps are shared
+    m2_alpha: np.ndarray  # (m,) of the episodes' mean threshold samples
+    s2: np.ndarray  # (m, rows) squared standard errors of the utilities
+    q: np.ndarray  # (rows * W,) Q of the last sweep; rem / 2 where never tried
+    x: np.ndarray  # (rows,) occupancy of the last sweep under the empirical model
+    mass: np.ndarray  # (cells,)
+    pool: np.ndarray  # (1 + m, H) pooled variances of a step's targets: of r + lam . d + V over L^2, of d_i + U_i
+    opened: np.ndarray  # (H,) cells whose numbers above were initialised
+    clock: np.ndarray  # (1,) the episode whose plan looks at all rows again
+    heat: np.ndarray  # (1,)
+    told: np.ndarray  # (1 + 4 m + 6,) of the last plan: value, U (m), errors (m), eps (m), alpha (m), then
+    # trials, tau, heat, whether it is shown safe, actions never tried in visited states, whether the trials ended
+    dual: np.ndarray  # (5, m) work: g, last lam, best lam, step, sa
+    jacobian: np.ndarray  # (m, m) work
+    sums: np.ndarray  # (1 + m,) work
+
+
+@kernel(inline=True)
+def open_new(core, own, settings):
+    """Give the cells made since the last call the values of a state never visited."""
+    A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
+    L = 1.0
+    for i in range(m):
+        L += core.lam[i]
+    for h in range(H):
+        rem = float(H - h)
+        for c in range(own.opened[h], core.n_cells[h]):
+            core.values[(h * C + c) * W] = L * rem
+            for j in range(1, m + 2):
+                core.values[(h * C + c) * W + j] = 0.5 * rem
+            for a in range(A):
+                row = (h * A + a) * C + c
+                for j in range(1, m + 2):
+                    own.q[row * W + j] = 0.5 * rem
+                for i in range(m):
+                    own.s2[i, row] = rem * rem / 12.0
+        own.opened[h] = core.n_cells[h]
+
+
+@kernel
+def open_cells(core, own, settings):
+    """:func:`open_new`, for files."""
+    open_new(borrow(core), borrow(own), borrow(settings))
+
+
+@kernel(inline=True)
+def spread_of(pool_cell, pool_count, start, n, inverse, values, W, j):
+    """Variance of value j over the successors of a row."""
+    mean = 0.0
+    for k in range(start, start + n):
+        mean += pool_count[k] * values[pool_cell[k] * W + j]
+    mean *= inverse
+    total = 0.0
+    for k in range(start, start + n):
+        gap = values[pool_cell[k] * W + j] - mean
+        total += pool_count[k] * gap * gap
+    return total * inverse
+
+
+@kernel(inline=True)
+def shrunk(n, seen, pooled, prior, weight):
+    """Variance of one target of a row: what was seen, shrunk towards the step's, and doubt that fades with n."""
+    return (n * seen + weight * pooled) / (n + weight) + prior / n
+
+
+@kernel(inline=True)
+def refresh_row(core, own, settings, choices, row, h, L, sums):
+    """Step (1) of one visited row: r~ and the squared standard errors; ``sums`` gets the sample variances."""
+    A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
+    inverse, start, length = core.inverse[row], core.start[row], np.int64(core.length[row])
+    n, here = core.n_visits[row], 0.0
+    for a in range(A):
+        here += core.n_visits[(h * A + a) * C + row % C]
+    unbiased = n / (n - 1.0) if n > 1.0 else 0.0
+    prior = (choices.prior * (H - h)) ** 2 / 12.0
+    sd = np.sqrt(own.m2_r[row] * inverse)
+    for i in range(m):
+        noise = own.m2_d[i, row] * inverse
+        sd += core.lam[i] * np.sqrt(noise)
+        seen = noise + spread_of(core.pool_cell, core.pool_count, start, length, inverse, core.values, W, 1 + i)
+        own.s2[i, row] = shrunk(n, seen, own.pool[1 + i, h], prior, choices.weight) * inverse
+        sums[1 + i] += seen * unbiased
+    seen = sd * sd + spread_of(core.pool_cell, core.pool_count, start, length, inverse, core.values, W, 0)
+    sums[0] += seen * unbiased / (L * L)
+    variance = shrunk(n, seen, L * L * own.pool[0, h], L * L * prior, choices.weight)
+    mean = core.sum_r[row] * inverse
+    core.base[row * W] = mean + choices.bonus * np.sqrt(np.log(1.0 + here) * variance * inverse)
+    core.base[row * W + m + 1] = mean
+
+
+@kernel(inline=True)
+def refresh(core, own, settings, choices, states, actions, everything, L):
+    """Step (1) of all visited rows, and then the pooled variances; or of the rows of one episode."""
+    A, C, H, sums = settings.A, settings.C, core.n_cells.size, own.sums
+    for h in range(H):
+        some = H if choices.shared else 1
+        sums[:] = 0.0
+        often = 0.0  # rows seen twice or more
+        for k in range(core.n_tried[h] if everything else some):
+            if everything:
+                row = np.int64(core.tried[h * A * C + k])
+            else:
+                at = k if choices.shared else h
+                row = (h * A + actions[at]) * C + np.int64(core.cell_of[h, states[at]]) - 1
+            if core.n_visits[row] > 0.0:
+                refresh_row(core, own, settings, choices, row, h, L, sums)
+                often += core.n_visits[row] > 1.0
+        if everything:
+            for j in range(sums.size):
+                own.pool[j, h] = ((H - h) ** 2 / 12.0 + sums[j]) / (1.0 + often)
+
+
+@kernel(inline=True)
+def set_thresholds(core, own, settings, told):
+    """Thresholds in ``told`` and the squared standard errors ``dual[4]`` of the estimated ones."""
+    m, H = core.lam.size, core.n_cells.size
+    for i in range(m):
+        alpha, error = settings.thresholds[i], 0.0
+        if np.isnan(alpha):
+            seen = core.alpha_count[i] / H  # episodes
+            if seen > 0.0:
+                alpha = core.alpha_sum[i] / core.alpha_count[i]
+                error = (own.m2_alpha[i] / seen + H * H / (12.0 * seen)) / seen
+            else:
+                alpha, error = 0.5 * H, H * H / 12.0
+        told[1 + 3 * m + i] = alpha
+        own.dual[4, i] = error
+
+
+@kernel(inline=True)
+def add_spread(core, own, row, n, reward, utilities, h):
+    """Running variances of a row that was just visited for the n-th time.
+
+    With the new mean and the new count n, a sum of squared deviations grows by (x - mean)^2 n / (n - 1).
+    """
+    if n > 1.0:
+        gap = reward - core.sum_r[row] * core.inverse[row]
+        own.m2_r[row] += gap * gap * (n / (n - 1.0))
+        for i in range(core.lam.size):
+            gap = utilities[i, h] - core.sum_d[i, row] * core.inverse[row]
+            own.m2_d[i, row] += gap * gap * (n / (n - 1.0))
+
+
+@kernel(inline=True)
+def record_shared(core, own, settings, states, actions, rewards, utilities, thresholds):
+    """Counts, sums, successors and running variances of one episode, each transition at every step."""
+    A, C, H, m = settings.A, settings.C, actions.size, core.lam.size
+    for h in range(H):
+        if core.cell_of[0, states[h]] == 0:
+            for k in range(H):
+                new_cell(core, settings, k, states[h])
+    for h in range(H):
+        c = np.int64(core.cell_of[h, states[h]]) - 1
+        own.seen[(h * A + actions[h]) * C + c] += 1.0
+        for k in range(0 if h + 1 < H else H - 1, H):
+            row = (k * A + actions[h]) * C + c
+            if core.n_visits[row] == 0.0:
+                core.tried[k * A * C + core.n_tried[k]] = row
+                core.tried_cell[k * A * C + core.n_tried[k]] = k * C + c
+                core.n_tried[k] += 1
+                core.untried[k * C + c] -= core.pi[row]
+            core.n_visits[row] += 1.0
+            core.inverse[row] = 1.0 / core.n_visits[row]
+            if k + 1 < H:
+                cell = (k + 1) * C + np.int64(core.cell_of[k + 1, states[h + 1]]) - 1
+                known = False
+                for e in range(core.start[row], core.start[row] + core.length[row]):
+                    if core.pool_cell[e] == cell:
+                        core.pool_count[e] += 1.0
+                        known = True
+                        break
+                if not known:
+                    append_successor(core, row, cell)
+            core.sum_r[row] += rewards[h]
+            for i in range(m):
+                core.sum_d[i, row] += utilities[i, h]
+            set_base(core, settings, row)
+            add_spread(core, own, row, core.n_visits[row], rewards[h], utilities, h)
+    if thresholds.size > 0:
+        for i in range(m):
+            for h in range(H):
+                if not np.isnan(thresholds[i, h]):  # there need be none of a threshold that is known
+                    core.alpha_sum[i] += thresholds[i, h]
+                    core.alpha_count[i] += 1.0
+
+
+@kernel
+def add_episode(core, own, settings, shared, states, actions, rewards, utilities, thresholds):
+    """Counts, sums and running variances of one episode."""
+    core, own, settings = borrow(core), borrow(own), borrow(settings)
+    states, actions, rewards = borrow(states), borrow(actions), borrow(rewards)
+    utilities, thresholds = borrow(utilities), borrow(thresholds)
+    A, C, H, m = settings.A, settings.C, actions.size, core.lam.size
+    if shared:
+        record_shared(core, own, settings, states, actions, rewards, utilities, thresholds)
+    else:
+        record(core, settings, states, actions, rewards, utilities, thresholds)
+        for h in range(H):
+            row = (h * A + actions[h]) * C + np.int64(core.cell_of[h, states[h]]) - 1
+            add_spread(core, own, row, core.n_visits[row], rewards[h], utilities, h)
+    if thresholds.size > 0:
+        for i in range(m):
+            n = core.alpha_count[i] / H
+            mean = 0.0
+            for h in range(H):
+                mean += thresholds[i, h]
+            if n > 1.0 and not np.isnan(mean):
+                gap = mean / H - core.alpha_sum[i] / core.alpha_count[i]
+                # A sample may be any finite number; its square may not be.
+                own.m2_alpha[i] = min(own.m2_alpha[i] + gap * gap * (n / (n - 1.0)), LARGEST)
+    open_new(core, own, settings)
