@@ -302,5 +302,7 @@ def test_the_suite_is_a_page_a_figure_and_targets(small, capsys, monkeypatch):
     folder = small / "results" / "quick" / "figures"
     page = (folder / "suite-strong.md").read_text()
     assert "`grid-v1`" in page
+    assert "`rover-v1`" in page
     assert "## RPD-OE against FlexDOME" in page
+    assert "## For long: T = 6" in page
     assert (folder / "suite-strong.png").stat().st_size > 500

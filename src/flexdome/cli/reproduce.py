@@ -42,7 +42,7 @@ NOTES = {
 MARKS = {True: "holds", False: "does not hold", None: "open"}
 FLAT = 1  # the claim of the title: strong violation is near-constant
 PROGRAMS = "table1-programs"  # learners that solve a program: on demand
-SUITE = ("strong", "strong-programs")
+SUITE, LONG, SLOW = ("strong", "strong-rover"), "strong-long", "strong-programs"
 
 
 def reproduce(
@@ -93,19 +93,20 @@ def reproduce(
     out = out or Path("results/quick" if quick else "results")
     products = _products(figure, table)
     changes: dict[str, Any] = {**(QUICK if quick else {}), **({"instance": 0} if one_instance else {})}
-    names = [*SUITE] if suite else [name for product in products for name in PRODUCTS[product]]
+    names = [*SUITE, LONG, SLOW] if suite else [name for product in products for name in PRODUCTS[product]]
     if "table-1" in products and not suite:
         names.append(PROGRAMS)
     specs = {name: _changed(named_experiment(name), changes, seeds) for name in names}
     store = Store(out)
-    wanted = {name: spec for name, spec in specs.items() if all or name not in (PROGRAMS, SUITE[1])}
+    wanted = {name: spec for name, spec in specs.items() if all or name not in (PROGRAMS, SLOW)}
     compute(list(wanted.values()), store, workers, cluster)
     if suite:
         from flexdome.cli.suite import write_suite
 
-        results = [aggregate(store, spec, skip_missing=name not in wanted) for name, spec in specs.items()]
+        results = {name: aggregate(store, spec, skip_missing=name not in wanted) for name, spec in specs.items()}
         (out / "figures").mkdir(parents=True, exist_ok=True)
-        print(*write_suite(out / "figures" / "suite-strong", results), sep="\n")
+        parts = [result for name, result in results.items() if name != LONG]
+        print(*write_suite(out / "figures" / "suite-strong", parts, [results[LONG]]), sep="\n")
         return
     title = "Quick look (not the paper): what" if quick else "What"
     title = f"# {title} holds of the paper's statements, and what does not{' (instance 0 alone)' * one_instance}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -16,23 +17,46 @@ __all__ = ["OPPONENT", "OURS", "write_suite"]
 OURS, OPPONENT = "ProxDOME", "FlexDOME"
 
 
-def write_suite(stem: Path, results: list[Results]) -> list[str]:
-    """Write the figure, its data and the page; the lines for the terminal come back."""
-    finals = pl.concat(result.finals for result in results)
-    table = summary(finals, metrics=("strong_regret", "strong_violation", "late_violation"))
+def write_suite(stem: Path, results: Sequence[Results], long: Sequence[Results] = ()) -> list[str]:
+    """Write the figure, its data and the page; the lines for the terminal come back.
+
+    Parameters
+    ----------
+    stem : of the files
+    results : the parts of the suite; those with both learners are held to the targets, as one table
+    long : parts with more episodes, reported apart
+    """
+    table = _summary(results)
     save(pareto_figure(table), stem, data=table)
-    spec = results[0].experiment
-    title = f"The strong suite, T = {spec.episodes:,}, {len(spec.seeds)} seeds"
-    lines = [f"# {title}", "", *_numbers(table), ""]
-    said = [title]
-    if OURS in [learner.name for learner in spec.learners]:
-        against = suite_table(results[0], OURS, OPPONENT)
-        targets = [f"{'met' if target.met else 'missed'}: {target.text}" for target in suite_targets(against)]
-        lines += [f"## {OURS} against {OPPONENT}", "", *_against(against), "", *(f"- {line}" for line in targets), ""]
-        said += [f"  {line}" for line in targets]
+    lines, said = _section("# The strong suite", results, table)
+    if long:
+        more, also = _section("## For long", long, _summary(long), level="###")
+        lines, said = lines + more, said + also
     page = stem.with_name(f"{stem.name}.md")
     write_whole(page, "\n".join(lines).encode())
     return [*said, f"  every number: {page}"]
+
+
+def _summary(results: Sequence[Results]) -> pl.DataFrame:
+    finals = pl.concat(result.finals for result in results)
+    return summary(finals, metrics=("strong_regret", "strong_violation", "late_violation"))
+
+
+def _section(
+    title: str, results: Sequence[Results], table: pl.DataFrame, level: str = "##"
+) -> tuple[list[str], list[str]]:
+    """The page's lines about some parts, and the terminal's."""
+    seeds = " or ".join(sorted({str(len(result.experiment.seeds)) for result in results}, key=int, reverse=True))
+    title = f"{title}: T = {results[0].experiment.episodes:,}, {seeds} seeds"
+    lines, said = [title, "", *_numbers(table), ""], [title.lstrip("# ")]
+    both = [r for r in results if {OURS, OPPONENT} <= {learner.name for learner in r.experiment.learners}]
+    if both:
+        against = pl.concat(suite_table(result, OURS, OPPONENT) for result in both)
+        targets = [f"{'met' if target.met else 'missed'}: {target.text}" for target in suite_targets(against)]
+        lines += [f"{level} {OURS} against {OPPONENT}", "", *_against(against), ""]
+        lines += [*(f"- {line}" for line in targets), ""]
+        said += [f"  {line}" for line in targets]
+    return lines, said
 
 
 def _numbers(table: pl.DataFrame) -> list[str]:

@@ -16,7 +16,9 @@ from flexdome.figures.style import TWO_COLUMNS, drawing, legend_above, new_figur
 
 __all__ = ["pareto_figure", "pareto_front"]
 
-PER_ROW = 3
+PER_ROW, FEW = 3, 9
+MANY_PER_ROW, PAGE = 5, 10.0  # inches, where there are more than a few environments
+LEAST = 0.1
 
 
 def pareto_front(points: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -35,7 +37,7 @@ def pareto_front(points: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return np.array(front, dtype=np.int64)
 
 
-def pareto_figure(summary: pl.DataFrame, width: float = TWO_COLUMNS) -> Figure:
+def pareto_figure(summary: pl.DataFrame, width: float | None = None) -> Figure:
     """A panel for each environment, a point with standard errors for each learner, and the front of the means.
 
     Both axes are logarithmic with a slot for zero.
@@ -43,6 +45,7 @@ def pareto_figure(summary: pl.DataFrame, width: float = TWO_COLUMNS) -> Figure:
     Parameters
     ----------
     summary : as ``analysis.summary`` makes it
+    width : in inches; None: two columns, or a page where there are more than nine environments
     """
     wide = summary.filter(pl.col("metric").is_in(["strong_regret", "strong_violation"]))
     if not wide.height:
@@ -51,7 +54,9 @@ def pareto_figure(summary: pl.DataFrame, width: float = TWO_COLUMNS) -> Figure:
     environments = table["environment"].unique(maintain_order=True).to_list()
     names = table["learner"].unique(maintain_order=True).to_list()
     styles = styles_for(names)
-    columns = min(PER_ROW, len(environments))
+    few = len(environments) <= FEW
+    width = width or (TWO_COLUMNS if few else PAGE)
+    columns = min(PER_ROW if few else MANY_PER_ROW, len(environments))
     rows = -(-len(environments) // columns)
     side = width / max(columns, 2)
     with drawing():
@@ -64,7 +69,8 @@ def pareto_figure(summary: pl.DataFrame, width: float = TWO_COLUMNS) -> Figure:
             x, y = part["mean_strong_regret"].to_numpy(), part["mean_strong_violation"].to_numpy()
             for which, values, name in (("x", x, "regret"), ("y", y, "violation")):
                 error = part[f"se_strong_{name}"].fill_null(0.0).to_numpy()
-                symlog(axes, which, np.concatenate([values, values + error, (values - error)[values > error]]))
+                low = (values - error)[values - error > LEAST * values]  # a bar that nearly reaches zero does not
+                symlog(axes, which, np.concatenate([values, values + error, low]))
             _front(axes, np.column_stack([x, y]))
             for i, name in enumerate(part["learner"]):
                 style = styles[name]

@@ -131,6 +131,7 @@ MORE = (
     LineStyle("#5E3C99", (8.0, 1.0, 2.0, 1.0), "P"),
     LineStyle("#666666", (1.0, 2.0), "h"),
 )
+AGAIN = ("s", "^", "*", "o", "D", "d", "8", "v")  # markers where a colour is used a second time
 
 
 def styles_for(names: Iterable[str]) -> dict[str, LineStyle]:
@@ -150,7 +151,9 @@ def styles_for(names: Iterable[str]) -> dict[str, LineStyle]:
             continue
         again, k = divmod(taken, len(MORE))
         base = MORE[k]
-        styles[name] = base if not again else LineStyle(base.colour, (*base.dashes, 1.0, 2.0 + again), base.marker)
+        dashes = (*base.dashes, 1.0, 2.0 + again)
+        marker = AGAIN[(k + again - 1) % len(AGAIN)]
+        styles[name] = base if not again else LineStyle(base.colour, dashes, marker)
         taken += 1
     return styles
 
