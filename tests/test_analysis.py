@@ -593,3 +593,26 @@ def test_the_suites_table_compares_two_learners_on_every_family(tmp_path):
     assert row["gap_share"] == pytest.approx(mine["last_gap"].mean() / 10)
     with pytest.raises(fd.ValidationError, match="unknown learner 'nobody'"):
         an.suite_table(results, "nobody", "FlexDOME")
+
+
+def test_who_has_less_of_what_is_counted_over_environments():
+    def row(environment, learner, regret, violation):
+        return {"environment": environment, "learner": learner, "strong_regret": regret, "strong_violation": violation}
+
+    finals = pl.DataFrame(
+        [
+            *(row("a", "ours", x, 1.0) for x in (8.0, 12.0)),  # a mean of 10
+            *(row(e, "ours", 10.0, 1.0) for e in "bcde"),
+            row("a", "theirs", 11.0, 1.0),  # as much violation, more regret
+            row("b", "theirs", 9.0, 2.0),
+            row("c", "theirs", 11.0, 0.5),
+            row("d", "theirs", 9.0, 0.5),
+            row("e", "theirs", 10.0, 1.0),  # the same
+            row("a", "third", 20.0, 2.0),
+            row("f", "third", 0.0, 0.0),  # ours did not run there
+        ]
+    )
+    table = an.dominance_table(finals, "ours")
+    assert table.rows() == [("theirs", 5, 1, 1, 1, 2), ("third", 1, 1, 0, 0, 0)]
+    with pytest.raises(fd.ValidationError, match="unknown learner 'nobody'"):
+        an.dominance_table(finals, "nobody")

@@ -304,5 +304,6 @@ def test_the_suite_is_a_page_a_figure_and_targets(small, capsys, monkeypatch):
     assert "`grid-v1`" in page
     assert "`rover-v1`" in page
     assert "## RPD-OE against FlexDOME" in page
+    assert "| FlexDOME | 19 |" in page.partition("RPD-OE against every learner")[2]
     assert "## For long: T = 6" in page
     assert (folder / "suite-strong.png").stat().st_size > 500

@@ -21,7 +21,7 @@ from flexdome.analysis.statistics import (
     iqm,
     mean_and_error,
 )
-from flexdome.analysis.suite import TARGETS, Target, suite_table, suite_targets
+from flexdome.analysis.suite import TARGETS, Target, dominance_table, suite_table, suite_targets
 from flexdome.analysis.tables import PAPER_ROWS, PaperRow, table1
 from flexdome.analysis.verdicts import CLAIMS, Roles, Verdict, near_constant, roles_of, verdicts
 
@@ -45,6 +45,7 @@ __all__ = [
     "aggregate",
     "bootstrap_interval",
     "curves",
+    "dominance_table",
     "exponents",
     "finals",
     "growth_exponent",

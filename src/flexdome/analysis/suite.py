@@ -17,7 +17,7 @@ from flexdome.analysis.aggregation import Results
 from flexdome.analysis.verdicts import number
 from flexdome.errors import unknown_name
 
-__all__ = ["TARGETS", "Target", "suite_table", "suite_targets"]
+__all__ = ["TARGETS", "Target", "dominance_table", "suite_table", "suite_targets"]
 
 LATE = 0.01
 QUARTER, TENTH = 0.25, 0.1
@@ -122,3 +122,33 @@ def _largest(target: int, table: pl.DataFrame, column: str, bound: float, unit: 
     if over:
         text += f", exceeded on {over} of {table.height} families"
     return Target(target, over == 0, text)
+
+
+def dominance_table(finals: pl.DataFrame, ours: str) -> pl.DataFrame:
+    """On how many environments a learner does better than each other one, by the means of strong regret and violation.
+
+    Parameters
+    ----------
+    finals : as ``Results.finals``; of several experiments, concatenated
+
+    Returns
+    -------
+    learner, environments (where both ran), both (ours has less of both, or less of one and as much of the other),
+    violation (ours has less violation and more regret), regret (the reverse), neither
+    """
+    if ours not in finals["learner"]:
+        raise unknown_name("learner", ours, finals["learner"].unique(maintain_order=True).to_list())
+    metrics = ["strong_regret", "strong_violation"]
+    means = finals.group_by("environment", "learner", maintain_order=True).agg(pl.col(metrics).mean())
+    pairs = means.filter(pl.col("learner") != ours).join(
+        means.filter(pl.col("learner") == ours).drop("learner"), on="environment", suffix="_ours", maintain_order="left"
+    )
+    regret, violation = ((pl.col(f"{name}_ours") - pl.col(name)).sign() for name in metrics)
+    kinds = {
+        "both": (regret <= 0) & (violation <= 0) & (regret + violation < 0),
+        "violation": (violation < 0) & (regret > 0),
+        "regret": (regret < 0) & (violation > 0),
+        "neither": (regret >= 0) & (violation >= 0),
+    }
+    counts = [kind.cast(pl.Int64).sum().alias(name) for name, kind in kinds.items()]
+    return pairs.group_by("learner", maintain_order=True).agg(pl.len().cast(pl.Int64).alias("environments"), *counts)

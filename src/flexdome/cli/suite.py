@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from flexdome.analysis import Results, suite_table, suite_targets, summary
+from flexdome.analysis import Results, dominance_table, suite_table, suite_targets, summary
 from flexdome.analysis.verdicts import number
 from flexdome.cmdp.archive import write_whole
 from flexdome.figures import pareto_figure, save
@@ -15,6 +15,7 @@ from flexdome.figures import pareto_figure, save
 __all__ = ["OPPONENT", "OURS", "write_suite"]
 
 OURS, OPPONENT = "ProxDOME", "FlexDOME"
+COLUMNS = 6  # of a table, beside ours
 
 
 def write_suite(stem: Path, results: Sequence[Results], long: Sequence[Results] = ()) -> list[str]:
@@ -26,19 +27,22 @@ def write_suite(stem: Path, results: Sequence[Results], long: Sequence[Results] 
     results : the parts of the suite; those with both learners are held to the targets, as one table
     long : parts with more episodes, reported apart
     """
-    table = _summary(results)
+    table = _summary(_finals(results))
     save(pareto_figure(table), stem, data=table)
     lines, said = _section("# The strong suite", results, table)
     if long:
-        more, also = _section("## For long", long, _summary(long), level="###")
+        more, also = _section("## For long", long, _summary(_finals(long)), level="###")
         lines, said = lines + more, said + also
     page = stem.with_name(f"{stem.name}.md")
     write_whole(page, "\n".join(lines).encode())
     return [*said, f"  every number: {page}"]
 
 
-def _summary(results: Sequence[Results]) -> pl.DataFrame:
-    finals = pl.concat(result.finals for result in results)
+def _finals(results: Sequence[Results]) -> pl.DataFrame:
+    return pl.concat(result.finals for result in results)
+
+
+def _summary(finals: pl.DataFrame) -> pl.DataFrame:
     return summary(finals, metrics=("strong_regret", "strong_violation", "late_violation"))
 
 
@@ -56,22 +60,35 @@ def _section(
         lines += [f"{level} {OURS} against {OPPONENT}", "", *_against(against), ""]
         lines += [*(f"- {line}" for line in targets), ""]
         said += [f"  {line}" for line in targets]
+        lines += [f"{level} {OURS} against every learner", "", *_dominance(dominance_table(_finals(results), OURS)), ""]
     return lines, said
 
 
 def _numbers(table: pl.DataFrame) -> list[str]:
-    """Strong regret / strong violation of every learner (columns) on every environment (rows)."""
-    learners = table["learner"].unique(maintain_order=True).to_list()
-    lines = [f"| strong regret / violation | {' | '.join(learners)} |", "|---|" + "---|" * len(learners)]
-    for (environment,), group in table.group_by(["environment"], maintain_order=True):
-        means = {(row["learner"], row["metric"]): row["mean"] for row in group.iter_rows(named=True)}
-        cells = (
-            f"{number(means[name, 'strong_regret'])} / {number(means[name, 'strong_violation'])}"
-            if (name, "strong_regret") in means
-            else "-"
-            for name in learners
-        )
-        lines.append(f"| `{environment}` | {' | '.join(cells)} |")
+    """Strong regret / strong violation of every learner on every environment, in tables that fit a page.
+
+    Ours is the first column of each.
+    """
+    names = table["learner"].unique(maintain_order=True).to_list()
+    ours, others = [n for n in names if n == OURS], [n for n in names if n != OURS]
+    lines: list[str] = []
+    for k in range(0, max(len(others), 1), COLUMNS):
+        some = [*ours, *others[k : k + COLUMNS]]
+        lines += [
+            *([""] if lines else []),
+            f"| strong regret / violation | {' | '.join(some)} |",
+            "|---|" + "---|" * len(some),
+        ]
+        for (environment,), group in table.group_by(["environment"], maintain_order=True):
+            means = {(row["learner"], row["metric"]): row["mean"] for row in group.iter_rows(named=True)}
+            cells = [
+                f"{number(means[name, 'strong_regret'])} / {number(means[name, 'strong_violation'])}"
+                if (name, "strong_regret") in means
+                else "-"
+                for name in some
+            ]
+            if set(cells[len(ours) :]) != {"-"}:
+                lines.append(f"| `{environment}` | {' | '.join(cells)} |")
     return lines
 
 
@@ -99,3 +116,9 @@ def _against(table: pl.DataFrame) -> list[str]:
         )
         lines.append(f"| `{row['environment']}` | {' | '.join(cells)} |")
     return lines
+
+
+def _dominance(table: pl.DataFrame) -> list[str]:
+    head = ("", "families", "less of both", "less violation, more regret", "less regret, more violation", "neither")
+    rows = (" | ".join(str(cell) for cell in row) for row in table.iter_rows())
+    return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *(f"| {row} |" for row in rows)]
