@@ -21,7 +21,7 @@ def inside_figure(history: History, constraint: int = 0, width: float = TWO_COLU
 
     Slack: the true one (utility less threshold), the plug-in estimate, and what is left of it after the margin, which
     is held at zero once a policy can be shown safe. Then the margin beside the error that was really made, and the
-    actions never tried in states that were visited.
+    (step, state, action) never tried in states that were visited.
     """
     missing = [name for name in NEEDED if name not in history.diagnostics]
     if missing:

@@ -3,9 +3,9 @@
 A learner of our own. FlexDOME and its relatives let a slow primal-dual *dynamics* drift towards a regularised saddle
 point, and the margin has to cover its bias and its lag. ProxDOME has no dynamics. In every episode it computes the
 exact policy of the entropy-regularised, *optimistic* Lagrangian of the empirical model (one soft Bellman sweep), and
-chooses the multipliers by a warm-started, safeguarded Newton solve so that the *pessimistic* utility, plug-in minus z_t
-standard errors, meets the threshold. It needs no T, no delta, no Slater gap and no step size. What it was measured to
-do is in docs/proxdome-log.md; nothing is proved.
+chooses the multipliers by a warm-started, safeguarded Newton solve so that the *pessimistic* utility, plug-in minus
+c_margin z_t standard errors, meets the threshold. It needs no T, no delta, no Slater gap and no step size. What it was
+measured to do is in docs/proxdome-log.md; nothing is proved.
 
 With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + t)), n = N_h(s, a) the visits::
 
@@ -37,10 +37,11 @@ With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + 
       (1) is done for all cells when t >= next, next = t + 1 + floor(0.02 t), and then the variances are pooled;
       otherwise for those of the last episode
 
-The residual is the largest of the abs(g_i) whose conditions are not met; a multiplier is free unless it is 0 with
-g_i > 0 or Lam with g_i < 0. Of trials with the same shortfall the one with the smallest residual is taken. Values are
-averaged over an initial distribution. **Order**: construction plans episode 1; ``observe`` of episode t adds its data
-and plans t + 1.
+The residual is the largest of the abs(g_i) whose conditions are not met, the shortfall the largest of 0 and the -g_i; a
+multiplier is free unless it is 0 with g_i > 0 or Lam with g_i < 0. Of trials with the same shortfall the one with the
+smallest residual is taken. Where c_margin < 1/2, the tolerance 0.05 eps_i is taken as if it were 1/2. What would follow
+an action never tried is not in x. Values are averaged over an initial distribution; t counts the episodes played, not
+those logged. **Order**: construction plans episode 1; ``observe`` of episode t adds its data and plans t + 1.
 
 Shared steps
 ------------
@@ -90,14 +91,14 @@ class Status:
     ----------
     episode : the episode it was planned for
     utilities, errors, margin, thresholds : (m,) plug-in V_d of the policy, their standard errors (with those of the
-        thresholds), z_t errors, and the thresholds known or estimated
+        thresholds), c_margin z_t errors, and the thresholds known or estimated
     slack : (m,) utilities - margin - thresholds
     multipliers : (m,)
     tolerance : (m,) a twentieth of the margin (of half of z_t errors, where the margin is smaller)
     safe : (m,) whether the slack is at least -tolerance, so that the policy is shown safe
     trials : soft Bellman sweeps that the dual solve took; ``solved`` whether it ended
     heat : what the temperature is multiplied with after solves that did not end
-    untried : actions never tried in states that were visited
+    untried : (step, state, action) never tried in states that were visited; where steps are shared, at any step
     """
 
     episode: int
@@ -135,7 +136,7 @@ class Status:
             )
         lines.append(
             f"  {self.trials} dual trial{'s' * (self.trials != 1)}, heat {self.heat:.3g}, "
-            f"{self.untried} actions never tried in visited states"
+            f"{self.untried} (step, state, action) never tried in visited states"
         )
         return "\n".join(lines)
 
