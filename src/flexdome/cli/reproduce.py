@@ -74,8 +74,8 @@ def reproduce(
         quick: 4,000 episodes and 3 seeds: a minute, to see that it works
         figure: only these figures
         table: only these tables
-        suite: the strong suite instead: every learner on every family, which takes hours
-        all: for Table 1 and the suite, also run the learners that solve a program, which takes much longer
+        suite: the strong suite instead: many learners on every family, which takes hours
+        all: also run, for Table 1, the learners that solve a program, for the suite those whose programs take longest
         seeds: only the first N seeds
         one_instance: all runs on instance 0 instead of run seed k on instance k
         workers: processes on this machine; 0: none but this one

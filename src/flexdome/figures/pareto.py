@@ -18,7 +18,7 @@ __all__ = ["pareto_figure", "pareto_front"]
 
 PER_ROW, FEW = 3, 9
 MANY_PER_ROW, PAGE = 5, 10.0  # inches, where there are more than a few environments
-LEAST = 0.1
+LEAST = 0.1  # of the mean: a bar that ends lower does not stretch the axis
 
 
 def pareto_front(points: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -69,7 +69,7 @@ def pareto_figure(summary: pl.DataFrame, width: float | None = None) -> Figure:
             x, y = part["mean_strong_regret"].to_numpy(), part["mean_strong_violation"].to_numpy()
             for which, values, name in (("x", x, "regret"), ("y", y, "violation")):
                 error = part[f"se_strong_{name}"].fill_null(0.0).to_numpy()
-                low = (values - error)[values - error > LEAST * values]  # a bar that nearly reaches zero does not
+                low = (values - error)[values - error > LEAST * values]
                 symlog(axes, which, np.concatenate([values, values + error, low]))
             _front(axes, np.column_stack([x, y]))
             for i, name in enumerate(part["learner"]):
