@@ -199,8 +199,9 @@ def test_the_learners_of_the_paper_have_its_colours():
 
 def test_every_learner_has_a_look_of_its_own():
     styles = fg.styles_for([*LEARNERS, *(f"learner {k}" for k in range(20))])
-    looks = {(style.colour, style.dashes) for style in styles.values()}
-    assert len(looks) == len(styles) == 23
+    lines = {(style.colour, style.dashes) for style in styles.values()}
+    points = {(style.colour, style.marker) for style in styles.values()}
+    assert len(lines) == len(points) == len(styles) == 23
 
 
 def test_a_second_learner_with_a_known_name_is_not_mistaken_for_the_first():
@@ -363,7 +364,15 @@ def test_the_front_holds_what_no_other_point_beats():
 
 
 @pytest.mark.parametrize(
-    "options", [{"zero": True}, {"seeds": 1}, {"environments": tuple("abcde")}, {"names": ("FlexDOME",)}], ids=str
+    "options",
+    [
+        {"zero": True},
+        {"seeds": 1},
+        {"environments": tuple("abcde")},
+        {"names": ("FlexDOME",)},
+        {"environments": tuple("abcdefghijklmnopqrs"), "names": tuple(f"learner {k}" for k in range(18))},
+    ],
+    ids=str,
 )
 def test_pareto_figures_of_unusual_data_are_drawn(options, tmp_path):
     figure = fg.pareto_figure(an.summary(finals(**options)))
