@@ -1,5 +1,6 @@
 """The command line as a user types it."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -292,18 +293,25 @@ def test_a_part_of_reproduce_keeps_the_statements_about_the_others(small, capsys
 
 
 def test_the_suite_is_a_page_a_figure_and_targets(small, capsys, monkeypatch):
-    from flexdome.cli import reproduce, suite
+    from flexdome.cli import reproduce
 
     monkeypatch.setattr(reproduce, "QUICK", {"episodes": 6})
-    monkeypatch.setattr(suite, "OURS", "RPD-OE")
     assert main(["reproduce", "--suite", "strong", "--quick", "--seeds", "1", "--workers", "0"]) == 0
     out = capsys.readouterr().out
     assert "strong regret at most a quarter of the opponent's on every family" in out
     folder = small / "results" / "quick" / "figures"
     page = (folder / "suite-strong.md").read_text()
-    assert "`grid-v1`" in page
-    assert "`rover-v1`" in page
-    assert "## RPD-OE against FlexDOME" in page
-    assert "| FlexDOME | 19 |" in page.partition("RPD-OE against every learner")[2]
-    assert "## For long: T = 6" in page
+    titles = "ProxDOME against FlexDOME|ProxDOME against every learner|For long: T = 6, 1 seeds"
+    numbers, against, every, long, long_against, long_every = re.split(rf"^#+ (?:{titles})$", page, flags=re.M)
+    for part in (numbers, against):
+        assert "`grid-v1`" in part
+        assert "`rover-v1`" in part
+    assert "AnchorDOME" in numbers
+    assert "CPD-PO" not in numbers  # with --all
+    assert "| FlexDOME | 19 |" in every
+    for part in (long, long_against):
+        assert "`river-v1`" in part
+        assert "`grid-v1`" not in part
+    assert "| FlexDOME | 9 |" in long_every
+    assert against.count("of the families") == long_against.count("of the families") == 1
     assert (folder / "suite-strong.png").stat().st_size > 500
