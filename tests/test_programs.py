@@ -530,3 +530,16 @@ def test_a_plan_that_an_interrupt_prevented_is_made_before_the_next_episode(monk
     fd.simulate(cut, cmdp)
     assert cut.episode == 50
     assert (cut.policy == whole.policy).all()
+
+
+def test_the_proximal_step_does_not_go_round_in_circles():
+    from flexdome.learners.augmented import _proximal_point
+
+    a = np.array([4.00345, 3.568455, 3.70477])  # predictor and corrector alternate here between the same points
+    b = np.array([[-0.013828, -0.020371, -0.021046], [0.275656, 0.263814, 0.043229], [0.105918, 0.146773, 0.152098]])
+    lam, eta = np.array([0.723503, 0.664044, 0.484202]), 10.0
+    bound, w, weights = _proximal_point(a, b, lam, eta)
+    assert weights.sum() == pytest.approx(1.0)
+    assert (weights > 0).all()
+    assert np.maximum(lam - eta * (weights @ b), 0.0) == pytest.approx(w, abs=1e-8)
+    assert a + b @ w == pytest.approx(np.full(3, bound), abs=1e-8)  # all columns carry weight, so all are active

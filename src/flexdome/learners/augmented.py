@@ -28,7 +28,8 @@ __all__ = ["augmented_program", "augmented_value"]
 
 COLUMNS = 300
 TOLERANCE = 1e-9  # relative to the scale of the values
-TURNS = 100
+TURNS, PATIENCE = 100, 50
+CENTRED = 0.2  # of the mean product
 EXACT = 1e-11  # of the small program
 ENOUGH = 1e-5
 
@@ -96,16 +97,19 @@ def _proximal_point(a: Float, b: Float, lam: Float, eta: float) -> tuple[float, 
         falling = change < 0.0
         return float(min(1.0, (-values[falling] / change[falling]).min(initial=1.0)))
 
-    for _ in range(TURNS):
+    for turn in range(TURNS):
         primal_left = matrix @ x - right
         dual_left = quadratic * x + linear - matrix.T @ y - z
         gap = float(x @ z) / x.size
         left = max(float(np.abs(dual_left).max()) / size, float(np.abs(primal_left).max()) / large)
         if gap <= EXACT * size and (left <= EXACT or gap <= 1e-6 * EXACT * size):  # rounding may be all that is left
             break
-        dx, _, dz = move(np.zeros_like(x))
-        ahead = float((x + longest(x, dx) * dx) @ (z + longest(z, dz) * dz)) / x.size
-        dx, dy, dz = move(gap * (ahead / gap) ** 3 - dx * dz)
+        if turn < PATIENCE:
+            dx, _, dz = move(np.zeros_like(x))
+            ahead = float((x + longest(x, dx) * dx) @ (z + longest(z, dz) * dz)) / x.size
+            dx, dy, dz = move(gap * (ahead / gap) ** 3 - dx * dz)
+        else:  # predictor and corrector may go round in circles; steps along the central path do not
+            dx, dy, dz = move(np.full_like(x, CENTRED * gap))
         step = 0.995 * min(longest(x, dx), longest(z, dz))
         x, y, z = x + step * dx, y + step * dy, z + step * dz
     if not (gap <= EXACT * size and left <= ENOUGH):
