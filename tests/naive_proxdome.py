@@ -9,6 +9,7 @@ from flexdome.learners.reference import NumpyFlexDOME
 
 TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.05, 15, 3, 4.0, 1024.0, 0.98, 0.02, 1e-3
 SAME = 1 - 1e-9
+PLANS = 3
 
 
 class NaiveProxDOME:
@@ -28,7 +29,7 @@ class NaiveProxDOME:
         self.V, self.U, self.R = np.zeros((H + 1, S)), np.zeros((m, H + 1, S)), np.zeros((H + 1, S))
         self.rem = np.arange(H, 0, -1.0)[:, None, None]
         self.bar, self.s2 = np.zeros((H, S, A)), np.broadcast_to(self.rem**2 / 12, (m, H, S, A)).copy()
-        self.pool = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + m, H)).copy()
+        self.pooled = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + m, H)).copy()
         self.t, self.next = 1, 1
         self.plan(np.zeros((H, S, A), dtype=bool))
 
@@ -60,6 +61,14 @@ class NaiveProxDOME:
         self.t += 1
         self.plan(visited)
 
+    def preload(self, log):
+        for episode in log:
+            self.record(episode)
+        self.t += len(log)
+        for _ in range(PLANS):
+            self.next = 0
+            self.plan(np.zeros(self.N.shape, dtype=bool))
+
     @property
     def p(self):
         return self.N_next / np.maximum(self.N, 1.0)[..., None]
@@ -79,15 +88,15 @@ class NaiveProxDOME:
         sd = np.sqrt(self.var_r) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(self.var_d))
         seen = [spread(self.V) + sd**2, *(spread(self.U[i]) + self.var_d[i] for i in range(self.m))]
         visits = np.log1p(self.N.sum(-1, keepdims=True))
-        variance = shrunk(seen[0], L**2 * self.pool[0], L * self.rem)
+        variance = shrunk(seen[0], L**2 * self.pooled[0], L * self.rem)
         self.bar = np.where(chosen, self.r + self.c_bonus * np.sqrt(visits * variance / n), self.bar)
         for i in range(self.m):
-            self.s2[i] = np.where(chosen, shrunk(seen[1 + i], self.pool[1 + i], self.rem) / n, self.s2[i])
+            self.s2[i] = np.where(chosen, shrunk(seen[1 + i], self.pooled[1 + i], self.rem) / n, self.s2[i])
         if everything:
             samples = [
                 np.where(often, w * n / np.maximum(n - 1, 1), 0).sum((1, 2)) for w in (seen[0] / L**2, *seen[1:])
             ]
-            self.pool = (self.rem[:, 0, 0] ** 2 / 12 + np.array(samples)) / (1 + often.sum((1, 2)))
+            self.pooled = (self.rem[:, 0, 0] ** 2 / 12 + np.array(samples)) / (1 + often.sum((1, 2)))
 
     def thresholds(self):
         n = len(self.alphas)

@@ -596,19 +596,20 @@ def test_the_suites_table_compares_two_learners_on_every_family(tmp_path):
 
 
 def test_who_has_less_of_what_is_counted_over_environments():
-    def row(environment, learner, regret, violation):
-        return {"environment": environment, "learner": learner, "strong_regret": regret, "strong_violation": violation}
+    def row(environment, learner, regret, violation, seed=0):
+        metrics = {"strong_regret": regret, "strong_violation": violation}
+        return {"environment": environment, "learner": learner, "instance": seed, "seed": seed, **metrics}
 
     finals = pl.DataFrame(
         [
-            *(row("a", "ours", x, 1.0) for x in (8.0, 12.0)),  # a mean of 10
+            *(row("a", "ours", x, 1.0, seed) for seed, x in enumerate((8.0, 12.0))),  # a mean of 10
             *(row(e, "ours", 10.0, 1.0) for e in "bcde"),
-            row("a", "theirs", 11.0, 1.0),  # as much violation, more regret
+            *(row("a", "theirs", 11.0, 1.0, seed) for seed in (0, 1)),  # as much violation, more regret
             row("b", "theirs", 9.0, 2.0),
             row("c", "theirs", 11.0, 0.5),
             row("d", "theirs", 9.0, 0.5),
             row("e", "theirs", 10.0, 1.0),  # the same
-            row("a", "third", 20.0, 2.0),
+            row("a", "third", 9.0, 1.0),  # seed 0 alone, where ours has 8
             row("f", "third", 0.0, 0.0),  # ours did not run there
         ]
     )

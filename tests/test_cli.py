@@ -301,7 +301,7 @@ def test_the_suite_is_a_page_a_figure_and_targets(small, capsys, monkeypatch):
     assert "strong regret at most a quarter of the opponent's on every family" in out
     folder = small / "results" / "quick" / "figures"
     page = (folder / "suite-strong.md").read_text()
-    titles = "ProxDOME against FlexDOME|ProxDOME against every learner|For long: T = 6, 1 seeds"
+    titles = "ProxDOME against FlexDOME|ProxDOME against every learner|For long, T = 6"
     numbers, against, every, long, long_against, long_every = re.split(rf"^#+ (?:{titles})$", page, flags=re.M)
     for part in (numbers, against):
         assert "`grid-v1`" in part

@@ -39,7 +39,7 @@ def distance(learner: fd.ProxDOME, twin: NaiveProxDOME) -> float:
         learner.multipliers - twin.lam,
         told - twin.told,
         learner.visits - twin.seen,
-        learner.own.pool - twin.pool,
+        learner.own.pooled - twin.pooled,
     )
     return max(float(np.abs(part).max()) for part in parts)
 
@@ -135,9 +135,8 @@ def test_logged_data_and_changed_thresholds_follow_the_twin() -> None:
     twin = NaiveProxDOME(learner.problem)
     log = [world.play(np.full((4, 5, 3), 1 / 3)) for _ in range(20)]
     learner.preload(log)
-    for episode in log:
-        twin.record(episode)
-    twin.next = 0  # logged rows are looked at with the next plan
+    twin.preload(log)
+    assert distance(learner, twin) < CLOSE
     for t in range(60):
         if t == 30:
             learner.set_thresholds([0.9, math.nan])
@@ -148,6 +147,21 @@ def test_logged_data_and_changed_thresholds_follow_the_twin() -> None:
         learner.observe(episode)
         twin.observe(episode)
         assert distance(learner, twin) < CLOSE
+
+
+def test_a_log_makes_the_first_episode_safe() -> None:
+    cmdp = fd.make_cmdp("independent-v1", seed=100, states=5, actions=3)
+    learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp)
+    log = [world.play(np.full((5, 5, 3), 1 / 3)) for _ in range(3000)]
+    learner.preload(log)
+    status = learner.status()
+    assert status.safe.all()
+    assert status.episode == 1
+    assert status.margin == pytest.approx(1.3 * np.sqrt(np.log(3002.0)) * status.errors)
+    assert fd.evaluate(cmdp, learner.policy).utilities[0] >= cmdp.alpha[0]
+    before = learned(learner)
+    learner.preload([])
+    assert learned(learner) == before
 
 
 def test_the_learner_is_the_same_with_compilation_off(tmp_path: Path) -> None:
@@ -289,9 +303,9 @@ DAMAGE: dict[str, tuple[str, Any, str]] = {
     "a negative error": ("s2", -1.0, "state.s2"),
     "a NaN": ("values", math.nan, "state.values"),
     "a negative variance": ("m2_r", -1.0, "state.m2_r"),
-    "no pooled variances": ("pool", None, "state.pool is missing"),
-    "a negative pooled variance": ("pool", -1.0, r"state.pool\[0, 0\] is -1.0"),
-    "a pooled variance that is NaN": ("pool", math.nan, "state.pool"),
+    "no pooled variances": ("pooled", None, "state.pooled is missing"),
+    "a negative pooled variance": ("pooled", -1.0, r"state.pooled\[0, 0\] is -1.0"),
+    "a pooled variance that is NaN": ("pooled", math.nan, "state.pooled"),
     "no heat": ("heat", 0.0, "state.heat"),
     "half a visit": ("seen", 0.5, "state.seen"),
     "half an episode": ("clock", 0.5, "state.clock"),

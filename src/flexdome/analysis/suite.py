@@ -118,7 +118,8 @@ def _largest(target: int, table: pl.DataFrame, column: str, bound: float, unit: 
         return Target(target, True, f"{TARGETS[target]}: there is nothing to exceed it")
     worst = table.sort(column, descending=True).row(0, named=True)
     over = int((table[column] > bound).sum())
-    text = f"{TARGETS[target]}: at most {number(worst[column])} {unit} ({worst['environment']})"
+    where = f" ({worst['environment']})" if worst[column] > 0.0 else ""
+    text = f"{TARGETS[target]}: at most {number(worst[column])} {unit}{where}"
     if over:
         text += f", exceeded on {over} of {table.height} families"
     return Target(target, over == 0, text)
@@ -126,6 +127,8 @@ def _largest(target: int, table: pl.DataFrame, column: str, bound: float, unit: 
 
 def dominance_table(finals: pl.DataFrame, ours: str) -> pl.DataFrame:
     """On how many environments a learner does better than each other one, by the means of strong regret and violation.
+
+    Means are over the runs (instance and seed) that both have.
 
     Parameters
     ----------
@@ -138,10 +141,13 @@ def dominance_table(finals: pl.DataFrame, ours: str) -> pl.DataFrame:
     """
     if ours not in finals["learner"]:
         raise unknown_name("learner", ours, finals["learner"].unique(maintain_order=True).to_list())
-    metrics = ["strong_regret", "strong_violation"]
-    means = finals.group_by("environment", "learner", maintain_order=True).agg(pl.col(metrics).mean())
-    pairs = means.filter(pl.col("learner") != ours).join(
-        means.filter(pl.col("learner") == ours).drop("learner"), on="environment", suffix="_ours", maintain_order="left"
+    metrics, same = ["strong_regret", "strong_violation"], ["environment", "instance", "seed"]
+    mine = finals.filter(pl.col("learner") == ours).select(*same, *metrics)
+    pairs = (
+        finals.filter(pl.col("learner") != ours)
+        .join(mine, on=same, suffix="_ours", maintain_order="left")
+        .group_by("environment", "learner", maintain_order=True)
+        .agg(pl.col(metrics + [f"{name}_ours" for name in metrics]).mean())
     )
     regret, violation = ((pl.col(f"{name}_ours") - pl.col(name)).sign() for name in metrics)
     kinds = {

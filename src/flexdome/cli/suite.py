@@ -50,9 +50,8 @@ def _section(
     title: str, results: Sequence[Results], table: pl.DataFrame, level: str = "##"
 ) -> tuple[list[str], list[str]]:
     """The page's lines about some parts, and the terminal's."""
-    seeds = " or ".join(sorted({str(len(result.experiment.seeds)) for result in results}, key=int, reverse=True))
-    title = f"{title}: T = {results[0].experiment.episodes:,}, {seeds} seeds"
-    lines, said = [title, "", *_numbers(table), ""], [title.lstrip("# ")]
+    title = f"{title}, T = {results[0].experiment.episodes:,}"
+    lines, said = [title, "", *(_part(result) for result in results), "", *_numbers(table), ""], [title.lstrip("# ")]
     both = [r for r in results if {OURS, OPPONENT} <= {learner.name for learner in r.experiment.learners}]
     if both:
         against = pl.concat(suite_table(result, OURS, OPPONENT) for result in both)
@@ -62,6 +61,14 @@ def _section(
         said += [f"  {line}" for line in targets]
         lines += [f"{level} {OURS} against every learner", "", *_dominance(dominance_table(_finals(results), OURS)), ""]
     return lines, said
+
+
+def _part(result: Results) -> str:
+    """What was run: families, learners and seeds."""
+    spec = result.experiment
+    environments, learners = (result.finals[name].n_unique() for name in ("environment", "learner"))
+    what = f"{environments} of {len(spec.environments)} families, {learners} of {len(spec.learners)} learners"
+    return f"- `{spec.name}`: {what}, seeds {', '.join(map(str, spec.seeds))}"
 
 
 def _numbers(table: pl.DataFrame) -> list[str]:

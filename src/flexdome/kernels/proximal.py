@@ -160,7 +160,7 @@ def newton_step(core, own, settings, tau, top):
 
 @kernel
 def plan(core, own, settings, choices, t, states, actions):
-    """The policy and the multipliers of episode t, from the data there are."""
+    """The policy and the multipliers of the next episode, from the data of t - 1 episodes."""
     core, own, settings, states, actions = borrow(core), borrow(own), borrow(settings), borrow(states), borrow(actions)
     A, m, H = settings.A, core.lam.size, core.n_cells.size
     lam, told, heat = core.lam, own.told, own.heat[0]
@@ -238,13 +238,14 @@ def learn_proximal(core, own, settings, choices, states, actions, rewards, utili
     """One episode: add its data, then plan the next."""
     add_episode(core, own, settings, choices.shared, states, actions, rewards, utilities, thresholds)
     played[0] += 1
-    plan(core, own, settings, choices, played[0] + 1, states, actions)
+    plan(core, own, settings, choices, played[0] + own.logged[0] + 1, states, actions)
 
 
 @kernel
-def plan_proximal(core, own, settings, choices, t):
-    """Plan episode t from all the data there are."""
+def plan_proximal(core, own, settings, choices, played):
+    """Plan the next episode from all the data there are."""
     core, own, settings = borrow(core), borrow(own), borrow(settings)
+    t = played + own.logged[0] + 1
     own.clock[0] = t
     none = core.n_cells[:0]
     plan(core, own, settings, choices, t, none, none)
@@ -260,8 +261,9 @@ def observe_proximal(core, own, settings, choices, episode, played):
 
 @kernel
 def record_proximal(core, own, settings, choices, episode):
-    """Add the data of one episode; the policy stays, and the next plan looks at all rows."""
+    """Add the data of one episode that was not played; the policy stays, and the next plan looks at all rows."""
     core, own, settings = borrow(core), borrow(own), borrow(settings)
     states, actions, rewards, utilities, thresholds = borrow(episode)
     add_episode(core, own, settings, choices.shared, states, actions, rewards, utilities, thresholds)
+    own.logged[0] += 1
     own.clock[0] = 0

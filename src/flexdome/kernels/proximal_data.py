@@ -47,8 +47,9 @@ class Proximal(NamedTuple):
     q: np.ndarray  # (rows * W,) Q of the last sweep; rem / 2 where never tried
     x: np.ndarray  # (rows,) occupancy of the last sweep under the empirical model
     mass: np.ndarray  # (cells,)
-    pool: np.ndarray  # (1 + m, H) pooled variances of a step's targets: of r + lam . d + V over L^2, of d_i + U_i
+    pooled: np.ndarray  # (1 + m, H) pooled variances of a step's targets: of r + lam . d + V over L^2, of d_i + U_i
     opened: np.ndarray  # (H,) cells whose numbers above were initialised
+    logged: np.ndarray  # (1,) episodes that were taken as data and not played
     clock: np.ndarray  # (1,) the episode whose plan looks at all rows again
     heat: np.ndarray  # (1,)
     told: np.ndarray  # (1 + 4 m + 6,) of the last plan: value, U (m), errors (m), eps (m), alpha (m), then
@@ -121,11 +122,11 @@ def refresh_row(core, own, settings, choices, row, h, L, sums):
         noise = own.m2_d[i, row] * inverse
         sd += core.lam[i] * np.sqrt(noise)
         seen = noise + spread_of(core.pool_cell, core.pool_count, start, length, inverse, core.values, W, 1 + i)
-        own.s2[i, row] = shrunk(n, seen, own.pool[1 + i, h], prior, choices.weight) * inverse
+        own.s2[i, row] = shrunk(n, seen, own.pooled[1 + i, h], prior, choices.weight) * inverse
         sums[1 + i] += seen * unbiased
     seen = sd * sd + spread_of(core.pool_cell, core.pool_count, start, length, inverse, core.values, W, 0)
     sums[0] += seen * unbiased / (L * L)
-    variance = shrunk(n, seen, L * L * own.pool[0, h], L * L * prior, choices.weight)
+    variance = shrunk(n, seen, L * L * own.pooled[0, h], L * L * prior, choices.weight)
     mean = core.sum_r[row] * inverse
     core.base[row * W] = mean + choices.bonus * np.sqrt(np.log(1.0 + here) * variance * inverse)
     core.base[row * W + m + 1] = mean
@@ -150,7 +151,7 @@ def refresh(core, own, settings, choices, states, actions, everything, L):
                 often += core.n_visits[row] > 1.0
         if everything:
             for j in range(sums.size):
-                own.pool[j, h] = ((H - h) ** 2 / 12.0 + sums[j]) / (1.0 + often)
+                own.pooled[j, h] = ((H - h) ** 2 / 12.0 + sums[j]) / (1.0 + often)
 
 
 @kernel(inline=True)

@@ -97,9 +97,10 @@ class Learner(ABC):
 
     @abstractmethod
     def preload(self, episodes: Iterable[Episode]) -> None:
-        """Take logged episodes as data, whatever policy made them; the policy does not move.
+        """Take logged episodes as data, whatever policy made them; they do not count as played.
 
-        Either all are taken or, if one is bad, none.
+        Either all are taken or, if one is bad, none. A learner that moves by steps stays where it is; one that plans
+        may plan again.
         """
 
     @abstractmethod

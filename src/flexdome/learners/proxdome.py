@@ -40,8 +40,10 @@ With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + 
 The residual is the largest of the abs(g_i) whose conditions are not met, the shortfall the largest of 0 and the -g_i; a
 multiplier is free unless it is 0 with g_i > 0 or Lam with g_i < 0. Of trials with the same shortfall the one with the
 smallest residual is taken. Where c_margin < 1/2, the tolerance 0.05 eps_i is taken as if it were 1/2. What would follow
-an action never tried is not in x. Values are averaged over an initial distribution; t counts the episodes played, not
-those logged. **Order**: construction plans episode 1; ``observe`` of episode t adds its data and plans t + 1.
+an action never tried is not in x. Values are averaged over an initial distribution; t - 1 counts all episodes that
+brought data. **Order**: construction plans episode 1; ``observe`` of an episode adds its data and plans the next;
+logged episodes are added at once, and the next is planned three times, so that values, the variances taken of them and
+the pooled ones belong together.
 
 Shared steps
 ------------
@@ -81,6 +83,7 @@ from flexdome.theory.schedules import LARGEST
 __all__ = ["ProxDOME", "Status"]
 
 Arrays = dict[str, npt.NDArray[Any]]
+PLANS = 3  # after logged data, so that values, the variances taken of them, and the pooled ones belong together
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,10 @@ class Status:
     def _verdict(self) -> str:
         if not self.safe.all():
             short = ", ".join(f"constraint {i} by {-self.slack[i]:.3g}" for i in np.flatnonzero(~self.safe))
-            return f"no policy can be shown safe yet (short: {short}); the safest one found is played to learn more"
+            found = "no policy can be shown safe yet"
+            if not self.solved:
+                found = f"{TRIALS} dual trials found no policy that can be shown safe"
+            return f"{found} (short: {short}); the safest one found is played to learn more"
         if not self.solved:
             return f"shown safe, but {TRIALS} dual trials did not settle it; the nearest one is played"
         return f"shown safe: every utility less its margin meets its threshold (within {TOLERANCE:g} margins)"
@@ -217,7 +223,7 @@ class ProxDOME(Learner):
         self.model.reserve(self.problem.horizon if self.choices.shared else 1)
 
     def _plan(self) -> None:
-        plan_proximal(self.model.core, self.own, self.settings, self.choices, self.episode + 1)
+        plan_proximal(self.model.core, self.own, self.settings, self.choices, self.episode)
 
     @property
     def policy(self) -> Float:
@@ -243,17 +249,20 @@ class ProxDOME(Learner):
         observe_proximal(self.model.core, self.own, self.settings, self.choices, data, self._played)
 
     def preload(self, episodes: Iterable[Episode]) -> None:
-        """Take logged episodes as data, whatever policy made them; the policy does not move until the next plan."""
-        for data in self._checked_each(episodes):
+        """Take logged episodes as data, whatever policy made them, and plan the next episode with them."""
+        log = self._checked_each(episodes)
+        for data in log:
             self.reserve()
             record_proximal(self.model.core, self.own, self.settings, self.choices, data)
+        for _ in range(PLANS if log else 0):
+            self._plan()
 
     def status(self) -> Status:
         """Why the policy of the next episode was taken."""
         m, told = self.problem.constraints, self.own.told
         U, errors, eps, alpha = told[1 : 1 + 4 * m].reshape(4, m).copy()
         trials, _, heat, _, untried, solved = told[1 + 4 * m :]
-        z = np.sqrt(np.log(self.episode + 2.0))
+        z = np.sqrt(np.log(self.episode + self.own.logged[0] + 2.0))
         return Status(
             episode=self.episode + 1,
             utilities=U,

@@ -25,7 +25,7 @@ from flexdome.learners.model_file import (
 __all__ = ["proximal_arrays", "proximal_state", "restore_proximal"]
 
 Arrays = dict[str, npt.NDArray[Any]]
-OWN = ("m2_r", "m2_d", "seen", "m2_alpha", "s2", "optimistic", "values", "pool", "clock", "heat", "told")
+OWN = ("m2_r", "m2_d", "seen", "m2_alpha", "s2", "optimistic", "values", "pooled", "logged", "clock", "heat", "told")
 
 
 def proximal_arrays(model: OptimisticModel) -> Proximal:
@@ -41,8 +41,9 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
         q=_zeros(rows * model.W),
         x=_zeros(rows),
         mass=_zeros(H * model.C),
-        pool=np.tile(np.arange(H, 0, -1.0) ** 2 / 12.0, (1 + m, 1)),
+        pooled=np.tile(np.arange(H, 0, -1.0) ** 2 / 12.0, (1 + m, 1)),
         opened=np.zeros(H, dtype=np.int64),
+        logged=np.zeros(1, dtype=np.int64),
         clock=np.zeros(1, dtype=np.int64),
         heat=np.ones(1),
         told=np.zeros(1 + 4 * m + TOLD),
@@ -65,7 +66,8 @@ def proximal_state(model: OptimisticModel, own: Proximal) -> Arrays:
         "s2": own.s2[:, rows],
         "optimistic": core.base[rows * W],
         "values": core.values.reshape(-1, W)[cells, : m + 2],
-        "pool": own.pool.copy(),
+        "pooled": own.pooled.copy(),
+        "logged": own.logged.copy(),
         "clock": own.clock.copy(),
         "heat": own.heat.copy(),
         "told": own.told.copy(),
@@ -98,7 +100,8 @@ def restore_proximal(
         raise ValidationError("state.n_cells differs between steps; where steps are shared it must not")
     if shared and (core.state_of != core.state_of[0]).any():
         raise ValidationError("state.state_of differs between steps; where steps are shared it must not")
-    own.pool[:] = read.number("pool", own.pool.shape, 0.0, LARGEST_SUM)
+    own.pooled[:] = read.number("pooled", own.pooled.shape, 0.0, LARGEST_SUM)
+    own.logged[:] = read.count("logged", (1,), 0, EXACT)
     own.clock[:] = read.count("clock", (1,), 0, EXACT)
     own.heat[:] = read.number("heat", (1,), 1.0, HOTTEST)
     own.told[:] = read.number("told", own.told.shape, -LARGEST_SUM, LARGEST_SUM)
