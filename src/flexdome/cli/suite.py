@@ -68,6 +68,8 @@ def _part(result: Results) -> str:
     spec = result.experiment
     environments, learners = (result.finals[name].n_unique() for name in ("environment", "learner"))
     what = f"{environments} of {len(spec.environments)} families, {learners} of {len(spec.learners)} learners"
+    if result.missing:
+        what += f", {result.finals.height:,} of {result.finals.height + len(result.missing):,} runs"
     first, last = spec.seeds[0], spec.seeds[-1]
     row = len(spec.seeds) > 2 and list(spec.seeds) == list(range(first, last + 1))
     return f"- `{spec.name}`: {what}, seeds {f'{first} to {last}' if row else ', '.join(map(str, spec.seeds))}"
