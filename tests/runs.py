@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +14,7 @@ import numpy as np
 import flexdome as fd
 from flexdome.learners import Learner
 from flexdome.learners.reference import NumpyFlexDOME
+from flexdome.simulation import History
 
 LAWS = ("known", "hidden", "normal", "steps")
 
@@ -174,3 +180,28 @@ def same_history(a: Any, b: Any) -> bool:
             for name in ("policy", "multipliers", "visits")
         )
     )
+
+
+def compiled_and_plain(code: str, folder: Path) -> tuple[Any, Any]:
+    """What a script saves to its first argument, run with compilation and without; a warning is an error."""
+    found = []
+    for name, flag in (("compiled", "0"), ("plain", "1")):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(code), str(folder / f"{name}.npy")],
+            env={**os.environ, "NUMBA_DISABLE_JIT": flag, "PYTHONPATH": str(Path(__file__).parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found.append(np.load(folder / f"{name}.npy"))
+    return found[0], found[1]
+
+
+def in_pieces(learner: Learner, cmdp: fd.CMDP, cuts: list[int], episodes: int, **options: Any) -> History:
+    """A run of ``episodes`` that stops at every cut, put together again."""
+    parts = [fd.simulate(learner, cmdp, episodes=end - learner.episode, **options) for end in [*sorted(cuts), episodes]]
+    together = parts[0]
+    for part in parts[1:]:
+        together = together + part
+    return together

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +15,7 @@ import flexdome as fd
 from flexdome.learners.anchordome import AnchorDOME
 from flexdome.simulation import run
 from naive_proxdome import NaiveAnchor
-from runs import LAWS, Observed, World, learned, problem_of, same_history, small_cmdp
+from runs import LAWS, Observed, World, compiled_and_plain, in_pieces, learned, problem_of, same_history, small_cmdp
 from strategies import SEEDS, cmdps
 
 
@@ -94,11 +90,7 @@ def test_a_run_in_pieces_has_the_bits_of_the_whole(cuts: list[int], every: int, 
     whole, pieces = (anchored(cmdp, law, episodes=120) for _ in range(2))
     options: dict[str, Any] = {"seed": 9, "evaluate_every": every, "snapshots": (1, 2, 60, 120, 121)}
     at_once = fd.simulate(whole, cmdp, **options)
-    parts = [fd.simulate(pieces, cmdp, episodes=end - pieces.episode, **options) for end in [*sorted(cuts), 120]]
-    together = parts[0]
-    for part in parts[1:]:
-        together = together + part
-    assert same_history(at_once, together)
+    assert same_history(at_once, in_pieces(pieces, cmdp, cuts, 120, **options))
     assert learned(whole) == learned(pieces)
 
 
@@ -161,16 +153,8 @@ def test_the_learner_is_the_same_with_compilation_off(tmp_path: Path) -> None:
         parts = learner.policy.ravel(), learner.multipliers, history.reward_gap, *history.diagnostics.values()
         np.save(sys.argv[1], np.concatenate([part.ravel() for part in parts]))
     """
-    for name, flag in (("compiled", "0"), ("plain", "1")):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(code), str(tmp_path / f"{name}.npy")],
-            env={**os.environ, "NUMBA_DISABLE_JIT": flag, "PYTHONPATH": str(Path(__file__).parent)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "compiled.npy"), np.load(tmp_path / "plain.npy"), rtol=0, atol=1e-9)
+    compiled, plain = compiled_and_plain(code, tmp_path)
+    np.testing.assert_allclose(compiled, plain, rtol=0, atol=1e-9)
 
 
 def test_a_saved_learner_continues_bit_for_bit(tmp_path: Path) -> None:

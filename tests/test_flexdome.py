@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import flexdome as fd
 from flexdome.learners.reference import NumpyFlexDOME
-from runs import LAWS, World, bits, distance, follow, learned, problem_of, small_cmdp
+from runs import LAWS, World, bits, compiled_and_plain, distance, follow, learned, problem_of, small_cmdp
 from strategies import SEEDS, cmdps
 
 CLOSE = 1e-10
@@ -150,16 +150,8 @@ def test_the_twin_and_the_learner_agree_with_compilation_off(tmp_path: Path) -> 
             out += [learner.policy.ravel(), learner.multipliers, history.reward_gap, history.violation.ravel()]
         np.save(sys.argv[1], np.concatenate(out))
     """
-    for name, flag in (("compiled", "0"), ("plain", "1")):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(code), str(tmp_path / f"{name}.npy")],
-            env={**os.environ, "NUMBA_DISABLE_JIT": flag, "PYTHONPATH": str(Path(__file__).parent)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "compiled.npy"), np.load(tmp_path / "plain.npy"), rtol=0, atol=CLOSE)
+    compiled, plain = compiled_and_plain(code, tmp_path)
+    np.testing.assert_allclose(compiled, plain, rtol=0, atol=CLOSE)
 
 
 # -- what must hold along a run -------------------------------------------------------------------------

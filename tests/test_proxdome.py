@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +16,7 @@ import flexdome as fd
 from flexdome.cmdp.archive import read_archive, write_archive
 from flexdome.kernels import blocks
 from naive_proxdome import NaiveProxDOME
-from runs import Observed, World, problem_of, same_history, small_cmdp
+from runs import Observed, World, compiled_and_plain, problem_of, same_history, small_cmdp
 from strategies import SEEDS, cmdps
 
 CLOSE = 1e-9
@@ -175,16 +171,8 @@ def test_the_learner_is_the_same_with_compilation_off(tmp_path: Path) -> None:
         history = fd.simulate(learner, cmdp, episodes=15)
         np.save(sys.argv[1], np.concatenate([learner.policy.ravel(), learner.multipliers, history.reward_gap]))
     """
-    for name, flag in (("compiled", "0"), ("plain", "1")):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(code), str(tmp_path / f"{name}.npy")],
-            env={**os.environ, "NUMBA_DISABLE_JIT": flag, "PYTHONPATH": str(Path(__file__).parent)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "compiled.npy"), np.load(tmp_path / "plain.npy"), rtol=0, atol=CLOSE)
+    compiled, plain = compiled_and_plain(code, tmp_path)
+    np.testing.assert_allclose(compiled, plain, rtol=0, atol=CLOSE)
 
 
 # -- the vector loops -----------------------------------------------------------------------------------

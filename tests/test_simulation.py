@@ -16,7 +16,7 @@ import flexdome as fd
 from flexdome.learners.anchordome import AnchorDOME
 from flexdome.simulation import History, run
 from flexdome.simulation.randomness import STREAMS, Randomness
-from runs import LAWS, Observed, learned, problem_of, same_history, small_cmdp
+from runs import LAWS, Observed, in_pieces, learned, problem_of, same_history, small_cmdp
 from strategies import SEEDS, cmdps
 
 
@@ -104,12 +104,7 @@ def test_a_run_in_pieces_has_the_bits_of_the_whole(cuts: list[int], every: int, 
     wanted = (1, 2, 60, 120, 121)
     options: dict[str, Any] = {"seed": 9, "evaluate_every": every, "snapshots": wanted}
     at_once = fd.simulate(whole, cmdp, **options)
-    ends = [*sorted(cuts), 120]
-    parts = [fd.simulate(pieces, cmdp, episodes=end - pieces.episode, **options) for end in ends]
-    together = parts[0]
-    for part in parts[1:]:
-        together = together + part
-    assert same_history(at_once, together)
+    assert same_history(at_once, in_pieces(pieces, cmdp, cuts, 120, **options))
     assert learned(whole) == learned(pieces)
 
 
