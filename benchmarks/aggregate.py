@@ -8,7 +8,6 @@ Goal: under a minute and under 2 GB.
 
 from __future__ import annotations
 
-import resource
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.timing import machine
+from benchmarks.timing import machine, peak_memory
 from flexdome.analysis import aggregate
 from flexdome.experiments import ExperimentSpec, Store
 
@@ -52,14 +51,14 @@ def main(runs: int = 1_000, episodes: int = 80_000) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
         fill(store, experiment)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_memory()
         start = time.perf_counter()
         results = aggregate(store, experiment)
         took = time.perf_counter() - start
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak = peak_memory()
     print(machine())
-    print(f"{results.finals.height} runs of {episodes} episodes: {took:.1f} s, peak {peak / 2**20:.2f} GB of memory")
-    print(f"({before / 2**20:.2f} GB of it before the first run is read); curves {results.curves.height} rows")
+    print(f"{results.finals.height} runs of {episodes} episodes: {took:.1f} s, peak {peak / 2**10:.2f} GB of memory")
+    print(f"({before / 2**10:.2f} GB of it before the first run is read); curves {results.curves.height} rows")
 
 
 if __name__ == "__main__":

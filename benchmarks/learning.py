@@ -24,7 +24,7 @@ import numpy as np
 
 import flexdome as fd
 from benchmarks.planning import numpy_evaluate
-from benchmarks.timing import human, machine, row, seconds
+from benchmarks.timing import apart, human, machine, row, seconds
 from flexdome.learners.reference import NumpyFlexDOME
 
 T = 80_000
@@ -168,15 +168,14 @@ def visited_cost(episodes: int = 50_000) -> None:
 def memory() -> None:
     """Learner and truth together at S = 20,000, in a process of its own."""
     code = (
-        "import resource, time, flexdome as fd\n"
+        "import time, flexdome as fd\n"
+        "from benchmarks.timing import peak_memory\n"
         "c = fd.make_cmdp('garnet-v1', states=20_000, actions=4, horizon=10, successors=5)\n"
         "l = fd.FlexDOME(c.problem(), episodes=50_000)\n"
         "t = time.perf_counter(); fd.simulate(l, c, episodes=10_000, evaluate_every=5_000)\n"
-        "print(time.perf_counter() - t, l.model.core.n_cells.sum(), "
-        "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        "print(time.perf_counter() - t, l.model.core.n_cells.sum(), peak_memory())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    spent, cells, peak = (float(x) for x in done.stdout.split())
+    spent, cells, peak = apart(code)
     print(
         f"S=20,000 A=4 H=10, 10,000 episodes in {spent:.0f} s, {cells:,.0f} state-steps visited: peak {peak:.0f} MB"
         "   < 1,000 MB",

@@ -10,7 +10,6 @@ find the same optimum.
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 
@@ -19,7 +18,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 import flexdome as fd
-from benchmarks.timing import human, machine, paired, row, seconds
+from benchmarks.timing import apart, human, machine, paired, peak_memory, row, seconds
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.families.random import between
 from flexdome.planning.decomposition import Oracle, best_mixture
@@ -116,15 +115,15 @@ def batch_evaluation() -> None:
 def large_sparse() -> None:
     """S = 20,000 with five successors: seconds and megabytes, in a process of its own."""
     code = (
-        "import time, resource, flexdome as fd\n"
+        "import time, flexdome as fd\n"
+        "from benchmarks.timing import peak_memory\n"
         "fd.solve(fd.make_cmdp('garnet-v1', states=50))\n"
         "t = time.perf_counter()\n"
         "c = fd.make_cmdp('garnet-v1', states=20_000, actions=4, horizon=20, successors=5)\n"
         "b = time.perf_counter(); s = fd.solve(c); e = time.perf_counter()\n"
-        "print(b - t, e - b, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, s.duality_gap)\n"
+        "print(b - t, e - b, peak_memory(), s.duality_gap)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    build, solve, memory, gap = (float(x) for x in done.stdout.split())
+    build, solve, memory, gap = apart(code)
     print(
         f"S=20,000 A=4 H=20, 5 successors: build {build:.2f} s, solve {solve:.2f} s, gap {gap:.0e}, "
         f"peak {memory:.0f} MB   (goal: seconds, a few hundred MB)"
@@ -159,7 +158,7 @@ def main(full: bool | None = None) -> None:
         against_highs(100, 10, 20, 3, ">= 50")
         against_one_pass(500, 10, 20, 1, "<= 20")
         against_one_pass(500, 10, 20, 3, "<= 80")
-    print(f"peak memory of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    print(f"peak memory of this process {peak_memory():.0f} MB")
 
 
 if __name__ == "__main__":

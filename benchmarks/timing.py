@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import platform
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,27 @@ def paired(reference: Callable[[], Any], ours: Callable[[], Any], repeats: int) 
         float(np.median(pairs[:, 1])),
         float(np.median(pairs[:, 0] / pairs[:, 1])),
     )
+
+
+def peak_memory() -> float:
+    """Megabytes this process has held at most.
+
+    Linux's ``ru_maxrss`` survives ``exec``: a child process starts with its parent's. The address space's own peak,
+    ``VmHWM``, does not.
+    """
+    try:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 2**10
+    except (OSError, StopIteration):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most / 2 ** (20 if sys.platform == "darwin" else 10)
+
+
+def apart(code: str) -> list[float]:
+    """The numbers that ``code`` prints, in a process of its own."""
+    root = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    return [float(x) for x in done.stdout.split()]
 
 
 def machine() -> str:
