@@ -8,7 +8,7 @@ import numpy as np
 from flexdome.learners.reference import NumpyFlexDOME
 
 TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.05, 15, 3, 4.0, 1024.0, 0.98, 0.02, 1e-3
-SAME = 1 - 1e-9
+RESCUES, SAME = 15, 1 - 1e-9
 PLANS = 3
 
 
@@ -147,24 +147,29 @@ class NaiveProxDOME:
             visited = self.N > 0
         self.standard_errors(visited & (self.N > 0), 1 + self.lam.sum(), everything)
         a, sa = self.thresholds()
-        lam, last, last_residual, backtracks, tested = self.lam.copy(), None, np.inf, 0, []
+        lam, last, last_residual, backtracks, trials = self.lam.copy(), None, np.inf, 0, 0
         bracket, best, best_short, best_residual = [-np.inf, np.inf], None, np.inf, np.inf
-        done = False
-        for _ in range(TRIALS):
+        done = safe = False
+        while True:
+            trials += 1
             pi, adv, x = self.sweep(lam, tau)
             error = self.errors(x, sa)
             eps = self.c_margin * z * error
             g = self.U[:, 0] @ self.mu - eps - a
             near = TOL * max(self.c_margin, 0.5) * z * error
             unmet = ((g < -near) & (lam < top)) | ((g > near) & (lam > 0))
-            done = not unmet.any()
-            if done:
+            done, safe = not unmet.any(), bool((g >= -near).all())
+            if done or (trials > TRIALS and safe):
                 break
-            residual = np.abs(g[unmet]).max()
-            tested.append(lam)
+            residual = np.abs(g[unmet]).max(initial=0.0)
             short = max((-g).max(), 0.0)
             if short < SAME * best_short or (short <= best_short and residual < SAME * best_residual):
                 best, best_short, best_residual = lam, short, residual
+            if trials == TRIALS + RESCUES:
+                break
+            if trials >= TRIALS:
+                lam = best if trials == TRIALS else np.where(g < 0, np.minimum(2 * lam + 0.1, top), lam)
+                continue
             if m > 1 and residual >= SAME * last_residual and backtracks < BACKTRACKS:
                 backtracks += 1
                 lam = (lam + last) / 2
@@ -179,8 +184,7 @@ class NaiveProxDOME:
                 bracket[0 if g[0] < 0 else 1] = last[0]
                 if not bracket[0] < lam[0] < bracket[1]:
                     lam = np.array([(max(bracket[0], 0.0) + min(bracket[1], top)) / 2])
-        trials = len(tested) + done
-        if not done:
+        if not done and not (trials > TRIALS and safe):
             lam = best
             pi, adv, x = self.sweep(lam, tau)
             error = self.errors(x, sa)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import flexdome as fd
 from flexdome.cmdp.archive import read_archive, write_archive
 from flexdome.kernels import blocks
+from flexdome.kernels.proximal import RESCUES, TRIALS
 from naive_proxdome import NaiveProxDOME
 from runs import Observed, World, compiled_and_plain, problem_of, same_history, small_cmdp
 from strategies import SEEDS, cmdps
@@ -108,6 +109,25 @@ def test_the_constants_follow_their_twin(bonus: float, prior: float, weight: flo
     cmdp = small_cmdp(1, m=2, fraction=1.02)
     learner = fd.ProxDOME(cmdp.problem(), bonus_scale=bonus, prior_scale=prior, pool_weight=weight, margin_scale=margin)
     assert follow(learner, cmdp, 200, c_bonus=bonus, c_prior=prior, kappa=weight, c_margin=margin) < CLOSE
+
+
+def test_where_no_trial_is_shown_safe_the_multipliers_that_are_short_are_raised() -> None:
+    ends = set()
+    for instance, m, seed in ((3, 2, 2), (4, 3, 0)):
+        cmdp = small_cmdp(instance, m=m, fraction=0.9, noise="bernoulli")
+        learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp, seed)
+        twin = NaiveProxDOME(learner.problem)
+        for _ in range(60):
+            status = learner.status()
+            if status.trials > TRIALS:
+                ends.add("settled" if status.solved else "safe" if status.safe.all() else "ran out")
+                assert status.trials <= TRIALS + RESCUES
+                assert status.solved or f"{status.trials} dual trials" in str(status)
+            episode = seen(world, learner)
+            learner.observe(episode)
+            twin.observe(episode)
+            assert distance(learner, twin) < CLOSE
+    assert ends == {"settled", "safe", "ran out"}
 
 
 @settings(max_examples=25)

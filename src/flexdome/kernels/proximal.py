@@ -17,6 +17,7 @@ __all__ = [
     "HEATING",
     "HOTTEST",
     "REFRESH",
+    "RESCUES",
     "RIDGE",
     "TOLERANCE",
     "TRIALS",
@@ -28,6 +29,7 @@ __all__ = [
 
 TOLERANCE = 0.05  # of the margin
 TRIALS = 15
+RESCUES = 15  # more of them, where none of the first was shown safe
 BACKTRACKS = 3
 HEATING, HOTTEST, COOLING = 4.0, 1024.0, 0.98
 REFRESH = 0.02
@@ -194,17 +196,22 @@ def plan(core, own, settings, choices, t, states, actions):
                 done = False
                 residual = max(residual, abs(g[i]))
             short = max(short, -g[i])
-        if trials == TRIALS:  # this was the best one again
+        if trials == TRIALS + RESCUES:  # this was the best one again
             done = False
             break
         trials += 1
-        if done:
+        if done or (trials > TRIALS and safe):
             break
         if short < SAME * best_short or (short <= best_short and residual < SAME * best_residual):
             best_short, best_residual = short, residual
             best[:] = lam
-        if trials == TRIALS:
+        if trials == TRIALS or trials == TRIALS + RESCUES:
             lam[:] = best
+            continue
+        if trials > TRIALS:
+            for i in range(m):
+                if g[i] < 0.0:
+                    lam[i] = min(2.0 * lam[i] + 0.1, top)
             continue
         if m > 1 and residual >= SAME * last_residual and backtracks < BACKTRACKS:
             backtracks += 1

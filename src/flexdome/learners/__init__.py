@@ -200,7 +200,7 @@ _ROWS = (
     Entry(
         id="proxdome",
         target="flexdome.learners.proxdome:ProxDOME",
-        version=2,
+        version=3,
         summary="exact soft planning under optimism, multipliers solved for under pessimism; ours",
         citation="this library; no theorem",
         regret="none claimed",

@@ -32,7 +32,9 @@ With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + 
           m > 1, residual not below that of the last accepted lam, fewer than 3 back-tracks: lam <- (lam + last) / 2
           J_ij = (1/tau) sum x Adv_i Adv_j + [i = j] / 1000, Adv_i = Qd_i - U_i; Newton on the free multipliers
           lam <- clip(lam + clip(dlam, +-(0.1 + lam)), 0, Lam);  m = 1: bisect where that leaves the bracket
-      not done: heat <- min(4 heat, 1024), take the trial with the smallest shortfall; done: heat <- max(1, 0.98 heat)
+      not done: lam <- that of the trial with the smallest shortfall, and while g_i < -0.05 eps_i for some i, at most 15
+          more trials: lam_i <- min(2 lam_i + 0.1, Lam) where g_i < 0; still none: take that with the smallest shortfall
+      not done: heat <- min(4 heat, 1024); done: heat <- max(1, 0.98 heat)
       (3) play pi, add what was seen
       (1) is done for all cells when t >= next, next = t + 1 + floor(0.02 t), and then the variances are pooled;
       otherwise for those of the last episode
@@ -73,7 +75,7 @@ import numpy.typing as npt
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, frozen, shown
 from flexdome.errors import ValidationError
-from flexdome.kernels.proximal import TOLERANCE, TRIALS, observe_proximal, plan_proximal, record_proximal
+from flexdome.kernels.proximal import TOLERANCE, observe_proximal, plan_proximal, record_proximal
 from flexdome.kernels.proximal_data import Choices
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.model import OptimisticModel
@@ -148,10 +150,10 @@ class Status:
             short = ", ".join(f"constraint {i} by {-self.slack[i]:.3g}" for i in np.flatnonzero(~self.safe))
             found = "no policy can be shown safe yet"
             if not self.solved:
-                found = f"{TRIALS} dual trials found no policy that can be shown safe"
+                found = f"{self.trials} dual trials found no policy that can be shown safe"
             return f"{found} (short: {short}); the safest one found is played to learn more"
         if not self.solved:
-            return f"shown safe, but {TRIALS} dual trials did not settle it; the nearest one is played"
+            return f"shown safe, but {self.trials} dual trials did not settle it; the nearest one is played"
         return f"shown safe: every utility less its margin meets its threshold (within {TOLERANCE:g} margins)"
 
     def _role(self, i: int) -> str:
