@@ -12,7 +12,7 @@ from flexdome.learners.programs import extended_program, known_program
 from flexdome.learners.replanning import as_replan
 from flexdome.planning.decomposition import greedy
 from naive_programs import corners, extended_best, extended_lp, extended_policy_value, highest_occupancy
-from runs import small_cmdp
+from runs import World, small_cmdp
 from test_peers import three_states
 
 OCCUPANCY = ("optcmdp-bonus", "optpess-lp")
@@ -413,6 +413,27 @@ def test_new_thresholds_are_planned_for_at_once(name):
     if name in ("optcmdp", "optcmdp-bonus", "optpess-lp"):  # others take a step, or are in their first phase
         assert (learner.policy != before).any()
         assert (fd.evaluate(cmdp, learner.policy).utilities >= tighter - 1e-8).all()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_logged_data_are_planned_with_at_once(name, tmp_path):
+    cmdp = fd.make_cmdp("independent-v1", seed=2, states=4, actions=2, horizon=3)
+    options = {**options_for(name, cmdp), "tuning": "practical", "replan": 50}
+    learner = fd.make_learner(name, cmdp.problem(), episodes=100, **options)
+    world = World(cmdp)
+    log = [world.play(np.full((3, 4, 2), 0.5)) for _ in range(5000)]
+    before, first = learner.planned_values, learner.policy
+    learner.preload([])
+    assert (learner.planned_values == before).all()
+    learner.preload(log)
+    assert (learner.planned_values != before).any()
+    assert learner.planned == learner.episode == 0
+    if name in ("optcmdp", "optcmdp-bonus", "optaug"):  # others move by steps, or are in their first phase
+        best, values = fd.solve(cmdp), fd.evaluate(cmdp, learner.policy)
+        assert abs(values.value - best.value) < 0.1 < abs(fd.evaluate(cmdp, first).value - best.value)
+        assert (values.utilities >= cmdp.alpha - 0.1).all()
+    learner.save(tmp_path / "learner")
+    assert (fd.load_learner(tmp_path / "learner").policy == learner.policy).all()
 
 
 def test_a_damaged_state_is_refused():

@@ -198,9 +198,12 @@ class ProgramLearner(Learner):
         self.settle(doubled)
 
     def preload(self, episodes: Iterable[Episode]) -> None:
-        """Take logged episodes as data, whatever policy made them; the policy does not move before the next plan."""
-        for data in self._checked_each(episodes):
+        """Take logged episodes as data, whatever policy made them, and plan the next episode with them."""
+        log = self._checked_each(episodes)
+        for data in log:
             record(self.records, *data, False)
+        if log:
+            self._make_plan()
 
     def beliefs(self) -> Beliefs:
         """What the learner holds to be true of what it is about to play."""
