@@ -26,6 +26,10 @@ __all__ = [
     "VARIANCE",
     "Core",
     "Settings",
+    "add_outcome",
+    "count_thresholds",
+    "count_visit",
+    "new_cell",
     "record",
     "record_only",
     "set_all_bases",
@@ -200,54 +204,74 @@ def set_all_bases(core, settings):
 
 
 @kernel(inline=True)
+def count_visit(core, settings, h, c, a, following):
+    """One visit of action ``a`` in cell c of step h, with cell ``following`` of the next step after it (or < 0: none).
+
+    The row comes back.
+    """
+    A, C = settings.A, settings.C
+    row = (h * A + a) * C + c
+    if core.n_visits[row] == 0.0:
+        core.tried[h * A * C + core.n_tried[h]] = row
+        core.tried_cell[h * A * C + core.n_tried[h]] = h * C + c
+        core.n_tried[h] += 1
+        core.untried[h * C + c] -= core.pi[row]
+    core.n_visits[row] += 1.0
+    core.inverse[row] = 1.0 / core.n_visits[row]
+    if following >= 0:
+        cell = (h + 1) * C + following
+        known = False
+        for k in range(core.start[row], core.start[row] + core.length[row]):
+            if core.pool_cell[k] == cell:
+                core.pool_count[k] += 1.0
+                known = True
+                break
+        if not known:
+            append_successor(core, row, cell)
+    return row
+
+
+@kernel(inline=True)
+def add_outcome(core, settings, row, h, rewards, utilities):
+    """Reward and utilities of step h, seen in ``row``."""
+    core.sum_r[row] += rewards[h]
+    for i in range(core.lam.size):
+        core.sum_d[i, row] += utilities[i, h]
+    set_base(core, settings, row)
+
+
+@kernel(inline=True)
+def count_thresholds(alpha_sum, alpha_count, thresholds):
+    """Add an episode's threshold samples, (m, H) or of size 0; of a threshold that is known there need be none."""
+    for i in range(thresholds.shape[0]):
+        for h in range(thresholds.shape[1]):
+            if not np.isnan(thresholds[i, h]):
+                alpha_sum[i] += thresholds[i, h]
+                alpha_count[i] += 1.0
+
+
+@kernel(inline=True)
 def record(core, settings, states, actions, rewards, utilities, thresholds):
     """Add one episode's data (Alg. 1, line 8). ``thresholds`` is (m, H), or of size 0 where none are observed."""
-    A, C = settings.A, settings.C
-    H, m = actions.size, core.lam.size
-    cell_of, n_visits, inverse, sum_r, sum_d = core.cell_of, core.n_visits, core.inverse, core.sum_r, core.sum_d
-    pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
+    H, cell_of = actions.size, core.cell_of
     c = np.int64(cell_of[0, states[0]]) - 1
     if c < 0:
         c = new_cell(core, settings, 0, states[0])
     for h in range(H):
-        row = (h * A + actions[h]) * C + c
-        if n_visits[row] == 0.0:
-            core.tried[h * A * C + core.n_tried[h]] = row
-            core.tried_cell[h * A * C + core.n_tried[h]] = h * C + c
-            core.n_tried[h] += 1
-            core.untried[h * C + c] -= core.pi[row]
-        n_visits[row] += 1.0
-        inverse[row] = 1.0 / n_visits[row]
         following = np.int64(-1)
         if h + 1 < H:
             following = np.int64(cell_of[h + 1, states[h + 1]]) - 1
             if following < 0:
                 following = new_cell(core, settings, h + 1, states[h + 1])
-            cell = (h + 1) * C + following
-            known = False
-            for k in range(start[row], start[row] + length[row]):
-                if pool_cell[k] == cell:
-                    pool_count[k] += 1.0
-                    known = True
-                    break
-            if not known:
-                append_successor(core, row, cell)
         elif settings.slips:
             core.last[states[h], actions[h], states[h + 1]] += 1.0
-        sum_r[row] += rewards[h]
-        for i in range(m):
-            sum_d[i, row] += utilities[i, h]
-        set_base(core, settings, row)
+        row = count_visit(core, settings, h, c, actions[h], following)
+        add_outcome(core, settings, row, h, rewards, utilities)
         c = following
-    if thresholds.size > 0:
-        if settings.latest:
-            core.alpha_sum[:] = 0.0
-            core.alpha_count[:] = 0.0
-        for i in range(m):
-            for h in range(H):
-                if not np.isnan(thresholds[i, h]):  # there need be none of a threshold that is known
-                    core.alpha_sum[i] += thresholds[i, h]
-                    core.alpha_count[i] += 1.0
+    if settings.latest and thresholds.size > 0:
+        core.alpha_sum[:] = 0.0
+        core.alpha_count[:] = 0.0
+    count_thresholds(core.alpha_sum, core.alpha_count, thresholds)
 
 
 @kernel

@@ -18,7 +18,7 @@ import numpy as np
 
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
-from flexdome.kernels.optimistic import append_successor, new_cell, record, set_base
+from flexdome.kernels.optimistic import add_outcome, count_thresholds, count_visit, new_cell, record
 
 __all__ = ["TOLD", "Choices", "Proximal", "add_episode", "open_cells", "refresh", "set_thresholds"]
 
@@ -188,7 +188,7 @@ def add_spread(core, own, row, n, reward, utilities, h):
 @kernel(inline=True)
 def record_shared(core, own, settings, states, actions, rewards, utilities, thresholds):
     """Counts, sums, successors and running variances of one episode, each transition at every step."""
-    A, C, H, m = settings.A, settings.C, actions.size, core.lam.size
+    A, C, H = settings.A, settings.C, actions.size
     for h in range(H):
         if core.cell_of[0, states[h]] == 0:
             for k in range(H):
@@ -197,35 +197,11 @@ def record_shared(core, own, settings, states, actions, rewards, utilities, thre
         c = np.int64(core.cell_of[h, states[h]]) - 1
         own.seen[(h * A + actions[h]) * C + c] += 1.0
         for k in range(0 if h + 1 < H else H - 1, H):
-            row = (k * A + actions[h]) * C + c
-            if core.n_visits[row] == 0.0:
-                core.tried[k * A * C + core.n_tried[k]] = row
-                core.tried_cell[k * A * C + core.n_tried[k]] = k * C + c
-                core.n_tried[k] += 1
-                core.untried[k * C + c] -= core.pi[row]
-            core.n_visits[row] += 1.0
-            core.inverse[row] = 1.0 / core.n_visits[row]
-            if k + 1 < H:
-                cell = (k + 1) * C + np.int64(core.cell_of[k + 1, states[h + 1]]) - 1
-                known = False
-                for e in range(core.start[row], core.start[row] + core.length[row]):
-                    if core.pool_cell[e] == cell:
-                        core.pool_count[e] += 1.0
-                        known = True
-                        break
-                if not known:
-                    append_successor(core, row, cell)
-            core.sum_r[row] += rewards[h]
-            for i in range(m):
-                core.sum_d[i, row] += utilities[i, h]
-            set_base(core, settings, row)
+            following = np.int64(core.cell_of[k + 1, states[h + 1]]) - 1 if k + 1 < H else np.int64(-1)
+            row = count_visit(core, settings, k, c, actions[h], following)
+            add_outcome(core, settings, row, h, rewards, utilities)
             add_spread(core, own, row, core.n_visits[row], rewards[h], utilities, h)
-    if thresholds.size > 0:
-        for i in range(m):
-            for h in range(H):
-                if not np.isnan(thresholds[i, h]):  # there need be none of a threshold that is known
-                    core.alpha_sum[i] += thresholds[i, h]
-                    core.alpha_count[i] += 1.0
+    count_thresholds(core.alpha_sum, core.alpha_count, thresholds)
 
 
 @kernel

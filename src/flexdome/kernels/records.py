@@ -10,6 +10,7 @@ import numpy as np
 
 from flexdome.kernels.episodes import play
 from flexdome.kernels.jit import kernel
+from flexdome.kernels.optimistic import count_thresholds
 
 __all__ = ["Records", "play_fixed", "record"]
 
@@ -46,12 +47,7 @@ def record(records, states, actions, rewards, utilities, thresholds, new):
             records.sums[1 + i, h, s, a] += utilities[i, h]
         if records.n_visits[h, s, a] >= records.limit[h, s, a]:
             doubled = True
-    if thresholds.size > 0:
-        for i in range(m):
-            for h in range(H):
-                if not np.isnan(thresholds[i, h]):  # there need be none of a threshold that is known
-                    records.alpha_sum[i] += thresholds[i, h]
-                    records.alpha_count[i] += 1.0
+    count_thresholds(records.alpha_sum, records.alpha_count, thresholds)
     if new:
         for h in range(H):
             s, a = states[h], actions[h]
