@@ -47,7 +47,9 @@ def cache_directory():
 def kernel(function=None, *, inline=False):
     """Compile ``function`` on first use: nopython, no GIL, IEEE arithmetic in the order it is written.
 
-    ``inline`` copies it into its callers: a call counts references to every array it is given, atomically.
+    ``inline`` copies it into its callers: a call counts references to every array it is given, atomically. With
+    ``True`` Numba copies, before types are known; that takes as long as blocks times variables, anew at every level.
+    With ``"late"`` LLVM does, and the function is compiled by itself, once: for the large ones.
     """
     if function is None:
         return lambda function: kernel(function, inline=inline)
@@ -59,7 +61,8 @@ def kernel(function=None, *, inline=False):
             cache=directory is not None,
             nogil=True,
             error_model="numpy",
-            inline="always" if inline else "never",
+            inline="always" if inline is True else "never",
+            forceinline=inline == "late",
         )(function)
     finally:
         config.CACHE_DIR = before

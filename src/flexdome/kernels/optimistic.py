@@ -250,7 +250,7 @@ def count_thresholds(alpha_sum, alpha_count, thresholds):
                 alpha_count[i] += 1.0
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def record(core, settings, states, actions, rewards, utilities, thresholds):
     """Add one episode's data (Alg. 1, line 8). ``thresholds`` is (m, H), or of size 0 where none are observed."""
     H, cell_of = actions.size, core.cell_of

@@ -150,7 +150,7 @@ def choose_greedy(core, settings, h, weights, q):
             )  # fmt: skip
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
     """Truncated policy evaluation (Alg. 2) of r-bar, d-bar and psi-bar, each truncated by itself.
 
