@@ -41,7 +41,7 @@ NOTES = {
 }
 MARKS = {True: "holds", False: "does not hold", None: "open"}
 FLAT = 1  # the claim of the title: strong violation is near-constant
-PROGRAMS = "table1-programs"  # learners that solve a program: on demand
+PROGRAMS = "table1-programs"  # learners that solve a program, and our own: on demand
 SUITE, LONG, SLOW = ("strong", "strong-rover"), "strong-long", "strong-programs"
 
 
@@ -75,7 +75,7 @@ def reproduce(
         figure: only these figures
         table: only these tables
         suite: the strong suite instead: many learners on every family, which takes hours
-        all: also run, for Table 1, the learners that solve a program, for the suite those whose programs take longest
+        all: also run, for Table 1, our learners and those that solve a program, for the suite those of slow programs
         seeds: only the first N seeds
         one_instance: all runs on instance 0 instead of run seed k on instance k
         workers: processes on this machine; 0: none but this one
