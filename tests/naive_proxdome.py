@@ -8,7 +8,7 @@ import numpy as np
 from flexdome.learners.reference import NumpyFlexDOME
 
 TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.05, 15, 3, 4.0, 1024.0, 0.98, 0.02, 1e-3
-RESCUES, SAME = 15, 1 - 1e-9
+SAME = 1 - 1e-9
 PLANS = 3
 
 
@@ -30,7 +30,7 @@ class NaiveProxDOME:
         self.rem = np.arange(H, 0, -1.0)[:, None, None]
         self.bar, self.s2 = np.zeros((H, S, A)), np.broadcast_to(self.rem**2 / 12, (m, H, S, A)).copy()
         self.pooled = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + m, H)).copy()
-        self.t, self.next = 1, 1
+        self.t, self.next, self.safe, self.policy = 1, 1, False, np.full((H, S, A), 1 / A)
         self.plan(np.zeros((H, S, A), dtype=bool))
 
     def record(self, episode):
@@ -112,8 +112,11 @@ class NaiveProxDOME:
             return np.sqrt(((x * np.sqrt(self.s2)).sum(1) ** 2).sum((1, 2)) + sa)
         return np.sqrt((x**2 * self.s2).sum((1, 2, 3)) + sa)
 
-    def sweep(self, lam, tau):
-        """Policy, advantages of the utilities and occupancy; V, U and R (plug-in reward) are left behind."""
+    def sweep(self, lam, tau, policy=None):
+        """Policy, advantages of the utilities and occupancy; V, U and R (plug-in reward) are left behind.
+
+        A policy that is given is evaluated instead of the softmax one.
+        """
         H, S, A, m, L, p, tried = self.H, self.S, self.A, self.m, 1 + lam.sum(), self.p, self.N > 0
         pi, adv = np.zeros((H, S, A)), np.zeros((m, H, S, A))
         self.V[H], self.U[:, H], self.R[H] = 0, 0, 0
@@ -125,6 +128,10 @@ class NaiveProxDOME:
             e = np.exp((Q - top) / tau)
             pi[h] = e / e.sum(-1, keepdims=True)
             self.V[h] = top[:, 0] + tau * np.log(e.mean(-1))
+            if policy is not None:
+                pi[h] = policy[h]
+                bits = np.log(np.maximum(pi[h], 1e-300)) + np.log(A)
+                self.V[h] = (pi[h] * (Q - tau * bits)).sum(-1)
             self.R[h] = (pi[h] * np.where(tried[h], self.r[h] + p[h] @ self.R[h + 1], rem / 2)).sum(-1)
             for i in range(m):
                 Qd = np.where(tried[h], self.d[i, h] + p[h] @ self.U[i, h + 1], rem / 2)
@@ -147,47 +154,60 @@ class NaiveProxDOME:
             visited = self.N > 0
         self.standard_errors(visited & (self.N > 0), 1 + self.lam.sum(), everything)
         a, sa = self.thresholds()
-        lam, last, last_residual, backtracks, trials = self.lam.copy(), None, np.inf, 0, 0
-        bracket, best, best_short, best_residual = [-np.inf, np.inf], None, np.inf, np.inf
-        done = safe = False
-        while True:
-            trials += 1
-            pi, adv, x = self.sweep(lam, tau)
+
+        def look(lam, policy=None):
+            """One trial: the sweep, what is short and by how much."""
+            pi, adv, x = self.sweep(lam, tau, policy)
             error = self.errors(x, sa)
-            eps = self.c_margin * z * error
-            g = self.U[:, 0] @ self.mu - eps - a
+            g = self.U[:, 0] @ self.mu - self.c_margin * z * error - a
             near = TOL * max(self.c_margin, 0.5) * z * error
             unmet = ((g < -near) & (lam < top)) | ((g > near) & (lam > 0))
-            done, safe = not unmet.any(), bool((g >= -near).all())
-            if done or (trials > TRIALS and safe):
+            return pi, adv, x, error, g, unmet, bool((g >= -near).all())
+
+        first, before, was_safe = self.lam.copy(), self.policy, self.safe
+        lam, trials, best, best_short, best_residual, best_safe = first, 0, None, np.inf, np.inf, False
+        for raising in (False, True):
+            last, last_residual, backtracks, bracket = None, np.inf, 0, [-np.inf, np.inf]
+            for _ in range(TRIALS):
+                pi, adv, x, error, g, unmet, safe = look(lam)
+                trials, done = trials + 1, not unmet.any()
+                residual, short = np.abs(g[unmet]).max(initial=0.0), max((-g).max(), 0.0)
+                accepted = done or (raising and safe)
+                if accepted:
+                    break
+                nearer = short < SAME * best_short or (short <= best_short and residual < SAME * best_residual)
+                if (safe and not best_safe) or (safe == best_safe and nearer):
+                    best, best_short, best_residual, best_safe = lam, short, residual, safe
+                if raising:
+                    if not ((g < 0) & (lam < top)).any():
+                        break
+                    lam = np.where(g < 0, np.minimum(2 * lam + 0.1, top), lam)
+                    continue
+                if m > 1 and residual >= SAME * last_residual and backtracks < BACKTRACKS:
+                    backtracks += 1
+                    lam = (lam + last) / 2
+                    continue
+                backtracks, last, last_residual = 0, lam, residual
+                J = np.einsum("hsa,ihsa,jhsa->ij", x, adv, adv) / tau + RIDGE * np.eye(m)
+                free = ~(((lam <= 0) & (g > 0)) | ((lam >= top) & (g < 0)))
+                step = np.zeros(m)
+                step[free] = np.linalg.solve(J[np.ix_(free, free)], -g[free])
+                lam = np.clip(lam + np.clip(step, -(0.1 + lam), 0.1 + lam), 0.0, top)
+                if m == 1:
+                    bracket[0 if g[0] < 0 else 1] = last[0]
+                    if not bracket[0] < lam[0] < bracket[1]:
+                        lam = np.array([(max(bracket[0], 0.0) + min(bracket[1], top)) / 2])
+            if accepted or best_safe:
                 break
-            residual = np.abs(g[unmet]).max(initial=0.0)
-            short = max((-g).max(), 0.0)
-            if short < SAME * best_short or (short <= best_short and residual < SAME * best_residual):
-                best, best_short, best_residual = lam, short, residual
-            if trials == TRIALS + RESCUES:
-                break
-            if trials >= TRIALS:
-                lam = best if trials == TRIALS else np.where(g < 0, np.minimum(2 * lam + 0.1, top), lam)
-                continue
-            if m > 1 and residual >= SAME * last_residual and backtracks < BACKTRACKS:
-                backtracks += 1
-                lam = (lam + last) / 2
-                continue
-            backtracks, last, last_residual = 0, lam, residual
-            J = np.einsum("hsa,ihsa,jhsa->ij", x, adv, adv) / tau + RIDGE * np.eye(m)
-            free = ~(((lam <= 0) & (g > 0)) | ((lam >= top) & (g < 0)))
-            step = np.zeros(m)
-            step[free] = np.linalg.solve(J[np.ix_(free, free)], -g[free])
-            lam = np.clip(lam + np.clip(step, -(0.1 + lam), 0.1 + lam), 0.0, top)
-            if m == 1:
-                bracket[0 if g[0] < 0 else 1] = last[0]
-                if not bracket[0] < lam[0] < bracket[1]:
-                    lam = np.array([(max(bracket[0], 0.0) + min(bracket[1], top)) / 2])
-        if not done and not (trials > TRIALS and safe):
             lam = best
-            pi, adv, x = self.sweep(lam, tau)
-            error = self.errors(x, sa)
+        if not accepted and was_safe and not best_safe:
+            lam, trials = first, trials + 1
+            pi, adv, x, error, g, unmet, safe = look(lam, before)
+            accepted = safe
+        if not accepted:
+            lam, trials = best, trials + 1
+            pi, adv, x, error, g, unmet, safe = look(lam)
+        self.safe, self.solved = safe, done
         self.policy, self.lam = pi, lam
         self.told = np.concatenate(
             [

@@ -774,7 +774,12 @@ def test_memory_follows_what_was_visited() -> None:
     assert used < 60
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+def peak_is_told() -> bool:
+    status = Path("/proc/self/status")
+    return status.exists() and "VmHWM" in status.read_text()
+
+
+@pytest.mark.skipif(not peak_is_told(), reason="peak memory is read from /proc")
 def test_a_learner_and_the_truth_of_twenty_thousand_states_stay_under_a_gigabyte() -> None:
     code = """
         import flexdome as fd

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import flexdome as fd
 from flexdome.cmdp.archive import read_archive, write_archive
 from flexdome.kernels import blocks
-from flexdome.kernels.proximal import RESCUES, TRIALS
+from flexdome.kernels.proximal import TRIALS
 from naive_proxdome import NaiveProxDOME
 from runs import Observed, World, compiled_and_plain, problem_of, same_history, small_cmdp
 from strategies import SEEDS, cmdps
@@ -37,6 +37,7 @@ def distance(learner: fd.ProxDOME, twin: NaiveProxDOME) -> float:
         told - twin.told,
         learner.visits - twin.seen,
         learner.own.pooled - twin.pooled,
+        learner.own.told[[-3, -1]] - [twin.safe, twin.solved],
     )
     return max(float(np.abs(part).max()) for part in parts)
 
@@ -111,23 +112,25 @@ def test_the_constants_follow_their_twin(bonus: float, prior: float, weight: flo
     assert follow(learner, cmdp, 200, c_bonus=bonus, c_prior=prior, kappa=weight, c_margin=margin) < CLOSE
 
 
-def test_where_no_trial_is_shown_safe_the_multipliers_that_are_short_are_raised() -> None:
+def test_where_no_trial_is_shown_safe_multipliers_are_raised_and_then_the_last_policy_is_kept() -> None:
     ends = set()
-    for instance, m, seed in ((3, 2, 2), (4, 3, 0)):
-        cmdp = small_cmdp(instance, m=m, fraction=0.9, noise="bernoulli")
+    for instance, m, seed, sizes in ((3, 2, 2, {}), (4, 3, 0, {}), (5, 2, 0, {"S": 4, "A": 2, "H": 3})):
+        cmdp = small_cmdp(instance, m=m, fraction=0.9, noise="bernoulli", **sizes)
         learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp, seed)
-        twin = NaiveProxDOME(learner.problem)
-        for _ in range(60):
+        twin, before = NaiveProxDOME(learner.problem), learner.policy
+        for _ in range(125 if sizes else 60):
             status = learner.status()
             if status.trials > TRIALS:
-                ends.add("settled" if status.solved else "safe" if status.safe.all() else "ran out")
-                assert status.trials <= TRIALS + RESCUES
+                kept = np.abs(learner.policy - before).max() < 1e-12
+                raised = "settled" if status.solved else "safe" if status.safe.all() else "ran out"
+                ends.add("kept" if kept else raised)
                 assert status.solved or f"{status.trials} dual trials" in str(status)
+            before = learner.policy
             episode = seen(world, learner)
             learner.observe(episode)
             twin.observe(episode)
             assert distance(learner, twin) < CLOSE
-    assert ends == {"settled", "safe", "ran out"}
+    assert ends == {"settled", "safe", "ran out", "kept"}
 
 
 @settings(max_examples=25)

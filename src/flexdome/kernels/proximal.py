@@ -17,7 +17,6 @@ __all__ = [
     "HEATING",
     "HOTTEST",
     "REFRESH",
-    "RESCUES",
     "RIDGE",
     "TOLERANCE",
     "TRIALS",
@@ -28,8 +27,8 @@ __all__ = [
 ]
 
 TOLERANCE = 0.05  # of the margin
-TRIALS = 15
-RESCUES = 15  # more of them, where none of the first was shown safe
+TRIALS = 15  # of a stage
+NEWTON, RAISING, AGAIN, BEST = 0, 1, 2, 3  # stages of the dual solve: the last policy again, the best trial again
 BACKTRACKS = 3
 HEATING, HOTTEST, COOLING = 4.0, 1024.0, 0.98
 REFRESH = 0.02
@@ -39,8 +38,11 @@ TINY = 1e-18  # occupancy that is not followed: below the rounding of what it wo
 
 
 @kernel(inline=True)
-def backward(core, own, settings, tau):
-    """One soft Bellman sweep: optimistic Q and V, the softmax policy, and its plug-in utilities."""
+def backward(core, own, settings, tau, stay):
+    """One soft Bellman sweep: optimistic Q and V, the softmax policy, and its plug-in utilities.
+
+    With ``stay`` the policy in ``core.logits`` is evaluated instead.
+    """
     A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
     pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
     inverse, values, base, y, lam = core.inverse, core.values, core.base, core.y, core.lam
@@ -48,7 +50,7 @@ def backward(core, own, settings, tau):
     L = 1.0
     for i in range(m):
         L += lam[i]
-    eta, log_A = 1.0 / tau, np.log(float(A))
+    keep, eta, log_A = (1.0, 0.0, np.log(float(A))) if stay else (0.0, 1.0 / tau, np.log(float(A)))
     for h in range(H - 1, -1, -1):
         n, rows, cap = core.n_cells[h], h * A * C, L * (H - h)
         for a in range(A):
@@ -61,10 +63,26 @@ def backward(core, own, settings, tau):
             for i in range(m):
                 total += lam[i] * base[row * W + 1 + i]
             y[row - rows] = min(total, cap)
-        mirror_step(logits, pi, y, inverse, core.entropy, core.untried, h, C, A, n, 0.0, eta)
+        mirror_step(logits, pi, y, inverse, core.entropy, core.untried, h, C, A, n, keep, eta)
         for c in range(n):
             mix_rows(values, h * C + c, q, pi, rows + c, C, A, W)
-            values[(h * C + c) * W] = y[c] - tau * (logits[rows + c] + log_A)  # tau log mean exp(Q / tau)
+            value = y[c] - tau * (logits[rows + c] + log_A)  # tau log mean exp(Q / tau)
+            if stay:
+                value = tau * (core.entropy[h * C + c] - log_A)
+                for a in range(A):
+                    value += pi[rows + a * C + c] * y[a * C + c]
+            values[(h * C + c) * W] = value
+
+
+@kernel(inline=True)
+def copy_policy(core, settings, source, target):
+    """Log-probabilities of the visited cells."""
+    A, C = settings.A, settings.C
+    for h in range(core.n_cells.size):
+        for a in range(A):
+            first = (h * A + a) * C
+            for k in range(first, first + core.n_cells[h]):
+                target[k] = source[k]
 
 
 @kernel(inline=True)
@@ -166,7 +184,7 @@ def plan(core, own, settings, choices, t, states, actions):
     core, own, settings, states, actions = borrow(core), borrow(own), borrow(settings), borrow(states), borrow(actions)
     A, m, H = settings.A, core.lam.size, core.n_cells.size
     lam, told, heat = core.lam, own.told, own.heat[0]
-    g, last, best, step, sa = own.dual[0], own.dual[1], own.dual[2], own.dual[3], own.dual[4]
+    g, last, best, step, sa, first = own.dual[0], own.dual[1], own.dual[2], own.dual[3], own.dual[4], own.dual[5]
     z, top = np.sqrt(np.log(1.0 + t)), np.sqrt(float(t))
     L = 1.0
     for i in range(m):
@@ -178,11 +196,16 @@ def plan(core, own, settings, choices, t, states, actions):
         own.clock[0] = t + 1 + np.int64(np.floor(REFRESH * t))
     refresh(core, own, settings, choices, states, actions, everything, L)
     set_thresholds(core, own, settings, told)
-    done, trials, backtracks = False, 0, 0
-    best_short, best_residual, last_residual = np.inf, np.inf, np.inf
+    at = 1 + 4 * m
+    was_safe = told[at + 3] > 0.0
+    if was_safe:
+        copy_policy(core, settings, core.logits, own.kept)
+    first[:] = lam
+    stage, settled, trials, tries, backtracks = NEWTON, False, 0, 0, 0
+    best_short, best_residual, best_safe, last_residual = np.inf, np.inf, False, np.inf
     low, high = -np.inf, np.inf  # where m = 1: the root is between
     while True:
-        backward(core, own, settings, tau)
+        backward(core, own, settings, tau, stage == AGAIN)
         forward(core, own, settings, choices.shared, told)
         done, short, residual, safe = True, 0.0, 0.0, True
         for i in range(m):
@@ -196,48 +219,63 @@ def plan(core, own, settings, choices, t, states, actions):
                 done = False
                 residual = max(residual, abs(g[i]))
             short = max(short, -g[i])
-        if trials == TRIALS + RESCUES:  # this was the best one again
-            done = False
+        trials, tries = trials + 1, tries + 1
+        if stage == BEST or (stage == AGAIN and safe):
             break
-        trials += 1
-        if done or (trials > TRIALS and safe):
-            break
-        if short < SAME * best_short or (short <= best_short and residual < SAME * best_residual):
-            best_short, best_residual = short, residual
-            best[:] = lam
-        if trials == TRIALS or trials == TRIALS + RESCUES:
+        if stage == AGAIN:
+            stage = BEST
             lam[:] = best
             continue
-        if trials > TRIALS:
+        settled = done
+        if done or (stage == RAISING and safe):
+            break
+        nearer = short < SAME * best_short or (short <= best_short and residual < SAME * best_residual)
+        if (safe and not best_safe) or (safe == best_safe and nearer):
+            best_short, best_residual, best_safe = short, residual, safe
+            best[:] = lam
+        stuck = stage == RAISING
+        if stuck and tries < TRIALS:
             for i in range(m):
-                if g[i] < 0.0:
+                if g[i] < 0.0 and lam[i] < top:
                     lam[i] = min(2.0 * lam[i] + 0.1, top)
+                    stuck = False
+        if tries == TRIALS or stuck:
+            if stage == NEWTON and not best_safe:
+                stage, tries = RAISING, 0
+                lam[:] = best
+            elif was_safe and not best_safe:
+                stage = AGAIN
+                lam[:] = first
+                copy_policy(core, settings, own.kept, core.logits)
+            else:
+                stage = BEST
+                lam[:] = best
+        elif stage == RAISING:
             continue
-        if m > 1 and residual >= SAME * last_residual and backtracks < BACKTRACKS:
+        elif m > 1 and residual >= SAME * last_residual and backtracks < BACKTRACKS:
             backtracks += 1
             for i in range(m):
                 lam[i] = 0.5 * (lam[i] + last[i])
-            continue
-        backtracks, last_residual = 0, residual
-        last[:] = lam
-        newton_step(core, own, settings, tau, top)
-        for i in range(m):
-            reach = 0.1 + lam[i]
-            lam[i] = min(max(lam[i] + min(max(step[i], -reach), reach), 0.0), top)
-        if m == 1:
-            if g[0] < 0.0:
-                low = last[0]
-            else:
-                high = last[0]
-            if not low < lam[0] < high:
-                lam[0] = 0.5 * (max(low, 0.0) + min(high, top))
-    own.heat[0] = max(1.0, COOLING * heat) if done else min(HEATING * heat, HOTTEST)
+        else:
+            backtracks, last_residual = 0, residual
+            last[:] = lam
+            newton_step(core, own, settings, tau, top)
+            for i in range(m):
+                reach = 0.1 + lam[i]
+                lam[i] = min(max(lam[i] + min(max(step[i], -reach), reach), 0.0), top)
+            if m == 1:
+                if g[0] < 0.0:
+                    low = last[0]
+                else:
+                    high = last[0]
+                if not low < lam[0] < high:
+                    lam[0] = 0.5 * (max(low, 0.0) + min(high, top))
+    own.heat[0] = max(1.0, COOLING * heat) if settled else min(HEATING * heat, HOTTEST)
     untried = 0.0
     for h in range(H):
         untried += A * core.n_cells[h] - core.n_tried[h]
-    at = 1 + 4 * m
     told[at], told[at + 1], told[at + 2], told[at + 3] = trials, tau, heat, 1.0 if safe else 0.0
-    told[at + 4], told[at + 5] = untried, 1.0 if done else 0.0
+    told[at + 4], told[at + 5] = untried, 1.0 if settled else 0.0
 
 
 @kernel(inline=True)

@@ -47,6 +47,7 @@ class Proximal(NamedTuple):
     q: np.ndarray  # (rows * W,) Q of the last sweep; rem / 2 where never tried
     x: np.ndarray  # (rows,) occupancy of the last sweep under the empirical model
     mass: np.ndarray  # (cells,)
+    kept: np.ndarray  # (rows,) work: log pi of the policy before
     pooled: np.ndarray  # (1 + m, H) pooled variances of a step's targets: of r + lam . d + V over L^2, of d_i + U_i
     opened: np.ndarray  # (H,) cells whose numbers above were initialised
     logged: np.ndarray  # (1,) episodes that were taken as data and not played
@@ -54,7 +55,7 @@ class Proximal(NamedTuple):
     heat: np.ndarray  # (1,)
     told: np.ndarray  # (1 + 4 m + 6,) of the last plan: value, U (m), errors (m), eps (m), alpha (m), then
     # trials, tau, heat, whether it is shown safe, actions never tried in visited states, whether the trials ended
-    dual: np.ndarray  # (5, m) work: g, last lam, best lam, step, sa
+    dual: np.ndarray  # (6, m) work: g, last lam, best lam, step, sa, first lam
     jacobian: np.ndarray  # (m, m) work
     sums: np.ndarray  # (1 + m,) work
 

@@ -27,25 +27,27 @@ With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + 
                     Qd_i = d^_i + p^ U_{i,h+1};                        rem / 2 where n = 0               (plug-in)
                     pi(. | s) = softmax(Q(s, .) / tau), V = tau log mean_a exp(Q / tau), U_i = sum_a pi Qd_i
           forward:  x = occupancy of pi under p^;  eps_i = c_margin z sqrt(sum x^2 s2_i + sa_i)
-          g_i = U_{i,1}(s_1) - eps_i - a_i
+          g_i = U_{i,1}(s_1) - eps_i - a_i;  shown safe where g_i >= -0.05 eps_i for all i
           done when for all i: (g_i >= -0.05 eps_i or lam_i = Lam) and (g_i <= 0.05 eps_i or lam_i = 0)
           m > 1, residual not below that of the last accepted lam, fewer than 3 back-tracks: lam <- (lam + last) / 2
           J_ij = (1/tau) sum x Adv_i Adv_j + [i = j] / 1000, Adv_i = Qd_i - U_i; Newton on the free multipliers
           lam <- clip(lam + clip(dlam, +-(0.1 + lam)), 0, Lam);  m = 1: bisect where that leaves the bracket
-      not done: lam <- that of the trial with the smallest shortfall, and while g_i < -0.05 eps_i for some i, at most 15
-          more trials: lam_i <- min(2 lam_i + 0.1, Lam) where g_i < 0; still none: take that with the smallest shortfall
-      not done: heat <- min(4 heat, 1024); done: heat <- max(1, 0.98 heat)
+      not done, and no trial was shown safe: at most 15 more, the first with the best trial's lam, until one is shown
+          safe or done or all that are short are at Lam; between them lam_i <- min(2 lam_i + 0.1, Lam) where g_i < 0
+      still none, and the policy of episode t - 1 was shown safe: if it can be shown safe again, keep it and its lam
+      in all other cases that are not done: take the best trial
+      heat <- max(1, 0.98 heat) where done, else min(4 heat, 1024)
       (3) play pi, add what was seen
       (1) is done for all cells when t >= next, next = t + 1 + floor(0.02 t), and then the variances are pooled;
       otherwise for those of the last episode
 
 The residual is the largest of the abs(g_i) whose conditions are not met, the shortfall the largest of 0 and the -g_i; a
-multiplier is free unless it is 0 with g_i > 0 or Lam with g_i < 0. Of trials with the same shortfall the one with the
-smallest residual is taken. Where c_margin < 1/2, the tolerance 0.05 eps_i is taken as if it were 1/2. What would follow
-an action never tried is not in x. Values are averaged over an initial distribution; t - 1 counts all episodes that
-brought data. **Order**: construction plans episode 1; ``observe`` of an episode adds its data and plans the next;
-logged episodes are added at once, and the next is planned three times, so that values, the variances taken of them and
-the pooled ones belong together.
+multiplier is free unless it is 0 with g_i > 0 or Lam with g_i < 0. The best trial is one that is shown safe, if any is;
+of several the one with the smallest shortfall, then the smallest residual. Where c_margin < 1/2, the tolerance
+0.05 eps_i is taken as if it were 1/2. What would follow an action never tried is not in x. Values are averaged over an
+initial distribution; t - 1 counts all episodes that brought data. **Order**: construction plans episode 1; ``observe``
+of an episode adds its data and plans the next; logged episodes are added at once, and the next is planned three times,
+so that values, the variances taken of them and the pooled ones belong together.
 
 Shared steps
 ------------
@@ -151,9 +153,11 @@ class Status:
             found = "no policy can be shown safe yet"
             if not self.solved:
                 found = f"{self.trials} dual trials found no policy that can be shown safe"
-            return f"{found} (short: {short}); the safest one found is played to learn more"
+            return f"{found} (short: {short}); what is played aims at the utilities, to learn more"
         if not self.solved:
-            return f"shown safe, but {self.trials} dual trials did not settle it; the nearest one is played"
+            return (
+                f"shown safe, but {self.trials} dual trials did not settle it; the nearest or the last policy is played"
+            )
         return f"shown safe: every utility less its margin meets its threshold (within {TOLERANCE:g} margins)"
 
     def _role(self, i: int) -> str:
