@@ -415,25 +415,49 @@ def test_new_thresholds_are_planned_for_at_once(name):
         assert (fd.evaluate(cmdp, learner.policy).utilities >= tighter - 1e-8).all()
 
 
+def uniform_log(cmdp, count):
+    world, shape = World(cmdp), (cmdp.horizon, cmdp.states, cmdp.actions)
+    return [world.play(np.full(shape, 1 / cmdp.actions)) for _ in range(count)]
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_logged_data_are_planned_with_at_once(name, tmp_path):
+def test_logged_data_are_planned_with_at_once_where_a_plan_takes_no_step(name, tmp_path):
     cmdp = fd.make_cmdp("independent-v1", seed=2, states=4, actions=2, horizon=3)
     options = {**options_for(name, cmdp), "tuning": "practical", "replan": 50}
     learner = fd.make_learner(name, cmdp.problem(), episodes=100, **options)
-    world = World(cmdp)
-    log = [world.play(np.full((3, 4, 2), 0.5)) for _ in range(5000)]
     before, first = learner.planned_values, learner.policy
     learner.preload([])
     assert (learner.planned_values == before).all()
-    learner.preload(log)
-    assert (learner.planned_values != before).any()
+    learner.preload(uniform_log(cmdp, 5000))
+    assert (learner.planned_values != before).any() == learner.anew
     assert learner.planned == learner.episode == 0
-    if name in ("optcmdp", "optcmdp-bonus", "optaug"):  # others move by steps, or are in their first phase
+    assert learner.anew == (name in ("optcmdp", "optcmdp-bonus", "optpess-lp", "dope"))
+    if name in ("optcmdp", "optcmdp-bonus"):  # the others are in their first phase
         best, values = fd.solve(cmdp), fd.evaluate(cmdp, learner.policy)
         assert abs(values.value - best.value) < 0.1 < abs(fd.evaluate(cmdp, first).value - best.value)
         assert (values.utilities >= cmdp.alpha - 0.1).all()
     learner.save(tmp_path / "learner")
     assert (fd.load_learner(tmp_path / "learner").policy == learner.policy).all()
+
+
+def test_a_log_whose_plan_is_interrupted_was_not_taken(monkeypatch):
+    cmdp = fd.make_cmdp("independent-v1", seed=2, states=4, actions=2, horizon=3)
+    learner = fd.make_learner("optcmdp-bonus", cmdp.problem(), episodes=100)
+    fd.simulate(learner, cmdp, episodes=10)
+    before = {name: array.copy() for name, array in learner._state().items()}
+    log = uniform_log(cmdp, 20)
+
+    def interrupted(episodes):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learner, "_plan", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            learner.preload(log)
+    after = learner._state()
+    assert all((after[name] == array).all() for name, array in before.items())
+    learner.preload(log)
+    assert learner.visits.sum() == 30 * 3
 
 
 def test_a_damaged_state_is_refused():

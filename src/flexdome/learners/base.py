@@ -100,7 +100,7 @@ class Learner(ABC):
         """Take logged episodes as data, whatever policy made them; they do not count as played.
 
         Either all are taken or, if one is bad, none. A learner that moves by steps stays where it is; one that plans
-        may plan again.
+        anew plans again.
         """
 
     @abstractmethod

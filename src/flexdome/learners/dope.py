@@ -58,6 +58,7 @@ class DOPE(ProgramLearner):
     """
 
     id: ClassVar[str] = "dope"
+    anew: ClassVar[bool] = True
 
     def __init__(
         self,

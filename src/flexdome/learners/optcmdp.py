@@ -100,6 +100,7 @@ class OptCMDP(ProgramLearner):
     """
 
     id: ClassVar[str] = "optcmdp"
+    anew: ClassVar[bool] = True
 
     def __init__(
         self,

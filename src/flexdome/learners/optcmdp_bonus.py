@@ -49,6 +49,7 @@ class OptCMDPBonus(ProgramLearner):
     """
 
     id: ClassVar[str] = "optcmdp-bonus"
+    anew: ClassVar[bool] = True
 
     def __init__(
         self,

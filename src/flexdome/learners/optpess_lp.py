@@ -57,6 +57,7 @@ class OptPessLP(ProgramLearner):
     """
 
     id: ClassVar[str] = "optpess-lp"
+    anew: ClassVar[bool] = True
 
     def __init__(
         self,

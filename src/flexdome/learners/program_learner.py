@@ -70,6 +70,7 @@ class ProgramLearner(Learner):
     """
 
     every_episode: ClassVar[bool] = False  # whether the policy moves between plans too (see ``_step``)
+    anew: ClassVar[bool] = False  # whether a plan follows from what was seen alone, and takes no step from the last
     own_randomness: ClassVar[bool] = False  # whether it draws among several policies
 
     def __init__(self, problem: Problem, *, episodes: int, seed: int, replan: Any, given: Mapping[str, Any]) -> None:
@@ -198,12 +199,23 @@ class ProgramLearner(Learner):
         self.settle(doubled)
 
     def preload(self, episodes: Iterable[Episode]) -> None:
-        """Take logged episodes as data, whatever policy made them, and plan the next episode with them."""
+        """Take logged episodes as data, whatever policy made them.
+
+        A learner that plans anew plans the next episode with them; one that takes steps stays where it is until its
+        next plan. Where that plan fails or is interrupted, the log was not taken.
+        """
         log = self._checked_each(episodes)
-        for data in log:
-            record(self.records, *data, False)
-        if log:
-            self._make_plan()
+        if not log:
+            return
+        before = self._state()
+        try:
+            for data in log:
+                record(self.records, *data, False)
+            if self.anew:
+                self._make_plan()
+        except BaseException:
+            self._restore(before)
+            raise
 
     def beliefs(self) -> Beliefs:
         """What the learner holds to be true of what it is about to play."""
