@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flexdome.cmdp import Threshold as Threshold
     from flexdome.cmdp import load_cmdp as load_cmdp
     from flexdome.cmdp import save_cmdp as save_cmdp
+    from flexdome.errors import BusyError as BusyError
     from flexdome.errors import ConvergenceError as ConvergenceError
     from flexdome.errors import FileFormatError as FileFormatError
     from flexdome.errors import FlexDOMEError as FlexDOMEError
@@ -48,6 +49,7 @@ __version__ = "0.1.0"
 _ROOMS = {
     "cmdp": ("CMDP", "Episode", "Problem", "Threshold", "load_cmdp", "save_cmdp"),
     "errors": (
+        "BusyError",
         "ConvergenceError",
         "FileFormatError",
         "FlexDOMEError",

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
+    "BusyError",
     "ConvergenceError",
     "FileFormatError",
     "FlexDOMEError",
@@ -41,6 +42,10 @@ class FileFormatError(FlexDOMEError):
 
 class OutputError(FlexDOMEError):
     """A file cannot be written: a full disk, a directory that is missing or not ours."""
+
+
+class BusyError(FlexDOMEError, RuntimeError):
+    """Two threads are in one learner; the second was refused and changed nothing."""
 
 
 class ConvergenceError(FlexDOMEError):

@@ -28,6 +28,7 @@ from flexdome.learners.model import _zeros
 from flexdome.learners.model_file import LARGEST_SUM, ROUNDING, _Reader, _visited_rows
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.tuning import checked
+from flexdome.learners.turn import changing
 from flexdome.theory import Schedules, bonus_logs
 from flexdome.theory.schedules import Power
 
@@ -96,6 +97,7 @@ class AnchorDOME(PrimalDualLearner):
             _zeros(H * A * self.model.C), np.zeros(problem.constraints), np.zeros(H, dtype=np.int64)
         )  # fmt: skip
 
+    @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
         data = self._checked(episode)
@@ -106,6 +108,7 @@ class AnchorDOME(PrimalDualLearner):
             self._alpha, self._played,
         )  # fmt: skip
 
+    @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move."""
         for data in self._checked_each(episodes):

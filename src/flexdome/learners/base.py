@@ -1,7 +1,8 @@
 """What every learner is: a policy to play next, and a method that takes what happened.
 
 A learner sees a :class:`~flexdome.cmdp.Problem`, never the CMDP. ``observe`` is its definition, one episode at a time;
-simulation runs the same steps in compiled chunks, with the same bits.
+simulation runs the same steps in compiled chunks, with the same bits. One thread at a time may be in a learner
+(:mod:`flexdome.learners.turn`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_int, shown
 from flexdome.errors import ValidationError
+from flexdome.learners.turn import Turn, changing, reading
 from flexdome.theory.constants import LONGEST
 
 __all__ = ["Beliefs", "Learner"]
@@ -59,6 +61,7 @@ class Learner(ABC):
         self._problem = self.first_problem = problem
         self.episodes = as_int("episodes", episodes, 1, LONGEST)
         self.seed = as_int("seed", seed, 0)
+        self.turn = Turn()
         self._played = np.zeros(1, dtype=np.int64)  # an array, so that a kernel counts what it has really learned
         self.threshold_changes: list[tuple[int, list[float]]] = []
 
@@ -112,6 +115,7 @@ class Learner(ABC):
         """(H, S, A) how often each cell was seen."""
         return self.beliefs().visits
 
+    @changing
     def set_thresholds(self, thresholds: npt.ArrayLike, slater_gap: float | None = None) -> None:
         """Change the known thresholds from the next episode on; the change is recorded and saved.
 
@@ -156,6 +160,7 @@ class Learner(ABC):
         """One more episode observed."""
         self._played[0] += 1
 
+    @reading
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to ``path`` (no pickle); an interruption at any byte leaves the previous file."""
         from flexdome.learners.storage import write_learner

@@ -24,6 +24,7 @@ from flexdome.kernels.primal_dual import estimate, observe_primal_dual
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.model import OptimisticModel
 from flexdome.learners.model_file import model_state, restore_model
+from flexdome.learners.turn import changing, reading
 from flexdome.theory import Schedules
 from flexdome.theory.schedules import LARGEST
 
@@ -85,22 +86,26 @@ class PrimalDualLearner(Learner):
         return eta[at : at + count], tau[at : at + count], eps[at : at + count]
 
     @property
+    @reading
     def policy(self) -> Float:
         """(H, S, A) to play next."""
         pi: Float = frozen(self.model.spread(self.model.core.pi, 1.0 / self.problem.actions))
         return pi
 
     @property
+    @reading
     def multipliers(self) -> Float:
         """(m,) paired with that policy."""
         lam: Float = frozen(self.model.core.lam.copy())
         return lam
 
     @property
+    @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
         return self.model.spread(self.model.core.n_visits, 0.0)
 
+    @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
         data = self._checked(episode)
@@ -110,12 +115,14 @@ class PrimalDualLearner(Learner):
             self.model.core, self.settings, eta[0], tau[0], eps[0], data, self._step, self._alpha, self._played
         )  # fmt: skip
 
+    @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move."""
         for data in self._checked_each(episodes):
             self.model.reserve()
             record_only(self.model.core, self.settings, data)
 
+    @reading
     def beliefs(self) -> Beliefs:
         """What the learner holds to be true of the policy it is about to play."""
         m = self.problem.constraints

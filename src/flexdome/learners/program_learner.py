@@ -25,6 +25,7 @@ from flexdome.kernels.records import Records, record
 from flexdome.learners.base import Arrays, Beliefs, Learner
 from flexdome.learners.records import LARGEST_SUM, StateReader, make_records, restore_records
 from flexdome.learners.replanning import as_replan
+from flexdome.learners.turn import changing, reading
 from flexdome.planning.evaluation import markov_policy
 
 __all__ = ["Plan", "ProgramLearner", "policy_of"]
@@ -121,23 +122,27 @@ class ProgramLearner(Learner):
         return np.where(np.isnan(known), sampled, known)
 
     @property
+    @reading
     def policy(self) -> Float:
         """(H, S, A) to play next: for a mixture the one that is drawn for the next episode."""
         pi: Float = frozen(self._now.policies[self.draws(1)[0]].copy())
         return pi
 
     @property
+    @reading
     def multipliers(self) -> Float:
         """(m,) paired with that policy."""
         lam: Float = frozen(self._now.multipliers.copy())
         return lam
 
     @property
+    @reading
     def mixture(self) -> tuple[Float, Float]:
         """Weights (k,) and policies (k, H, S, A) that an episode is drawn from."""
         return frozen(self._now.weights.copy()), frozen(self._now.policies.copy())
 
     @property
+    @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
         return self.records.n_visits.copy()
@@ -190,6 +195,7 @@ class ProgramLearner(Learner):
         records.limit[:] = records.n_visits + np.maximum(records.n_visits, 1.0)
         self._now, self._planned = now, self.episode
 
+    @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
         data = self._checked(episode)
@@ -198,6 +204,7 @@ class ProgramLearner(Learner):
         self._count()
         self.settle(doubled)
 
+    @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them.
 
@@ -217,6 +224,7 @@ class ProgramLearner(Learner):
             self._restore(before)
             raise
 
+    @reading
     def beliefs(self) -> Beliefs:
         """What the learner holds to be true of what it is about to play."""
         return Beliefs(

@@ -82,6 +82,7 @@ from flexdome.kernels.proximal_data import Choices
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.model import OptimisticModel
 from flexdome.learners.proximal_model import proximal_arrays, proximal_state, restore_proximal
+from flexdome.learners.turn import changing, reading
 from flexdome.theory.schedules import LARGEST
 
 __all__ = ["ProxDOME", "Status"]
@@ -232,28 +233,33 @@ class ProxDOME(Learner):
         plan_proximal(self.model.core, self.own, self.settings, self.choices, self.episode)
 
     @property
+    @reading
     def policy(self) -> Float:
         """(H, S, A) to play next."""
         pi: Float = frozen(self.model.spread(self.model.core.pi, 1.0 / self.problem.actions))
         return pi
 
     @property
+    @reading
     def multipliers(self) -> Float:
         """(m,) that policy was planned with."""
         lam: Float = frozen(self.model.core.lam.copy())
         return lam
 
     @property
+    @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
         return self.model.spread(self.own.seen if self.choices.shared else self.model.core.n_visits, 0.0)
 
+    @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy`` and plan the next; a bad one is refused and changes nothing."""
         data = self._checked(episode)
         self.reserve()
         observe_proximal(self.model.core, self.own, self.settings, self.choices, data, self._played)
 
+    @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them, and plan the next episode with them."""
         log = self._checked_each(episodes)
@@ -263,6 +269,7 @@ class ProxDOME(Learner):
         for _ in range(PLANS if log else 0):
             self._plan()
 
+    @reading
     def status(self) -> Status:
         """Why the policy of the next episode was taken."""
         m, told = self.problem.constraints, self.own.told
@@ -283,6 +290,7 @@ class ProxDOME(Learner):
             tolerance=TOLERANCE * (max(self.choices.margin, 0.5) * z * errors),
         )
 
+    @reading
     def beliefs(self) -> Beliefs:
         """What the learner held to be true of the policy it is about to play when it planned it.
 

@@ -21,6 +21,7 @@ from flexdome.kernels.episodes import play
 from flexdome.learners import LEARNERS, Entry, Learner
 from flexdome.learners.storage import read_learner
 from flexdome.planning import safe_policy, slater_gap
+from flexdome.simulation.handed import handed_mixture, handed_multipliers, handed_policy
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import episode_buffers, simulate
 
@@ -65,7 +66,7 @@ class _Subject:
         buffers = episode_buffers(self.cmdp)
         played = []
         for t in range(count):
-            play(np.ascontiguousarray(learner.policy), tuple(self.cmdp.model), uniforms, t, buffers)
+            play(handed_policy(learner, self.cmdp), tuple(self.cmdp.model), uniforms, t, buffers)
             states, actions, rewards, utilities = (array.copy() for array in buffers[:4])
             thresholds = None if learner.problem.thresholds_known else samples[t]
             played.append(Episode(states, actions, rewards, utilities, thresholds))
@@ -134,18 +135,16 @@ def _same(a: Learner, b: Learner) -> bool:
 
 
 def policies_are_distributions(subject: _Subject) -> None:
-    """Every policy it plays is a distribution over actions."""
+    """Every policy it plays, and every one it may draw, is a distribution over actions."""
     learner = subject.make()
-    shape = (subject.cmdp.horizon, subject.cmdp.states, subject.cmdp.actions)
     for _ in range(EPISODES // 2):
-        policy = learner.policy
-        _require(policy.shape == shape, f"policy has shape {policy.shape}, not {shape}")
-        _require(bool(np.isfinite(policy).all() and (policy >= 0).all()), "policy has negative or infinite entries")
-        worst = float(np.abs(policy.sum(axis=-1) - 1.0).max())
-        _require(worst < 1e-9, f"a row of policy sums to one only within {worst:.3g}")
-        m = subject.cmdp.constraints
-        _require(learner.multipliers.shape == (m,), f"multipliers has shape {learner.multipliers.shape}")
-        _require(bool((learner.multipliers >= 0).all()), "a multiplier is negative")
+        try:
+            handed_policy(learner, subject.cmdp)
+            handed_mixture(learner, subject.cmdp)
+            lam = handed_multipliers(learner)
+        except ValidationError as error:
+            raise CheckError(str(error)) from None
+        _require(bool((lam >= 0).all()), "a multiplier is negative")
         subject.episodes(learner, 1)
 
 

@@ -25,6 +25,7 @@ from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.program_learner import ProgramLearner
 from flexdome.planning import solve
 from flexdome.planning.evaluation import evaluate_batch
+from flexdome.simulation.handed import handed_mixture, handed_multipliers, handed_policy
 from flexdome.simulation.history import History, Snapshot
 from flexdome.simulation.proximal import as_proximal, run_chunk, told_diagnostics
 from flexdome.simulation.randomness import Randomness
@@ -65,6 +66,13 @@ def simulate(
     seed = as_int("seed", seed, 0)
     every = as_int("evaluate_every", evaluate_every, 1)
     _check_fit(learner, cmdp)
+    with learner.turn.to_change("simulate"):
+        return _simulate(learner, cmdp, episodes, seed, every, snapshots)
+
+
+def _simulate(
+    learner: Learner, cmdp: CMDP, episodes: int | None, seed: int, every: int, snapshots: Iterable[int]
+) -> History:
     first = learner.episode + 1
     count = max(learner.episodes - learner.episode, 0) if episodes is None else episodes
     last = first + as_int("episodes", count, 0, LONGEST - learner.episode) - 1
@@ -96,6 +104,7 @@ def simulate(
             _run_observed(learner, cmdp, randomness, position, exact, out)
         pieces.append(out)
         position = cut
+        learner.turn.pause()
     if wanted and wanted[-1] == position:
         kept[position] = _snapshot(learner)
     table = np.concatenate(pieces) if pieces else np.zeros((0, 2 + 4 * m))
@@ -252,6 +261,7 @@ def _run_program(
             drawn = values[choice[begin:done]]
             said["drawn_value"][begin:done], said["drawn_utilities"][:, begin:done] = drawn[:, 0], drawn[:, 1:].T
         learner.settle(doubled)
+        learner.turn.pause()
     for name, series in said.items():
         notes.setdefault(name, []).append(series)
     return np.zeros((count, m))
@@ -280,12 +290,12 @@ def _run_observed(
     thresholds = None if known else randomness.thresholds(first, exact.size)
     buffers = episode_buffers(cmdp)
     for t in range(exact.size):
-        policy = learner.policy
-        out[t, 1 + m : 1 + 2 * m] = learner.multipliers
+        policy = handed_policy(learner, cmdp)
+        out[t, 1 + m : 1 + 2 * m] = handed_multipliers(learner)
         if exact[t]:
-            weights, policies = learner.mixture
-            out[t, : 1 + m] = weights @ evaluate_batch(cmdp.model, np.ascontiguousarray(policies))
-        play(np.ascontiguousarray(policy), tuple(cmdp.model), uniforms, t, buffers)
+            weights, policies = handed_mixture(learner, cmdp)
+            out[t, : 1 + m] = weights @ evaluate_batch(cmdp.model, policies)
+        play(policy, tuple(cmdp.model), uniforms, t, buffers)
         learner.observe(
             Episode(
                 buffers.states.copy(),
@@ -295,3 +305,4 @@ def _run_observed(
                 None if thresholds is None else thresholds[t],
             )
         )
+        learner.turn.pause()
