@@ -1,0 +1,312 @@
+"""Who notices a wrong constant? Every number, comparison and operator of a formula is changed, one at a time.
+
+    python -m benchmarks.mutants                         everything (``make mutants``)
+    python -m benchmarks.mutants learners/flexdome.py    files whose path ends so
+    python -m benchmarks.mutants --list                  what would be changed, and nothing run
+    python -m benchmarks.mutants --sample 50 --seed 3    fifty of them
+
+``mutants.toml`` beside this file says which sources are changed and which tests, the quickest first, are to notice.
+Each mutant is a child of this process, in which the changed text stands for the source file when it is imported, and
+which runs those tests until one fails. Children are forked after the libraries were imported, so that a mutant takes
+about a second: mutation tools that start an interpreter for each take hours here, and those that switch between
+versions of a function do not reach tables of constants at the top of a module.
+
+A mutant that no test notices is a survivor. Survivors that change no formula (a tolerance inside a solver, the size of
+a chunk) are listed in ``mutants.toml``, each with its reason; any other is printed and the command exits with 1. So
+does an entry of that list which matches nothing any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import importlib.machinery
+import os
+import random
+import resource
+import signal
+import sys
+import time
+import tomllib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "flexdome"
+LIBRARIES = ("numpy", "scipy.optimize", "scipy.stats", "numba", "polars", "pydantic", "matplotlib.pyplot", "rich.table")
+LIBRARIES += ("pytest", "hypothesis", "hypothesis.extra.numpy", "highspy", "tyro")
+NEIGHBOURS = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.Pow: ("**", "*"),
+}
+PATIENCE = 60.0  # seconds of processor time after which a mutant counts as noticed: it does not end
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: ``old`` becomes ``new`` at a place of a file."""
+
+    path: Path
+    line: int
+    begin: int  # in bytes of the file
+    old: str
+    new: str
+    text: str  # the line as it stands
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.path.relative_to(SOURCES)}:{self.line}: {self.old} -> {self.new}   | {self.text}"
+
+    def applied(self) -> bytes:
+        """The changed file."""
+        source = self.path.read_bytes()
+        return source[: self.begin] + self.new.encode() + source[self.begin + len(self.old.encode()) :]
+
+
+def numbers(value: float) -> tuple[str, ...]:
+    """Two other numbers of the same kind."""
+    if isinstance(value, int):
+        return str(value + 1), str(value - 1)
+    return ("1.0", "-1.0") if value == 0.0 else (repr(2.0 * value), repr(0.5 * value))
+
+
+def mutants_of(path: Path) -> Iterator[Mutant]:
+    """Every change of a file, in the order of the text."""
+    source = path.read_bytes()
+    lines = source.splitlines(keepends=True)
+    offsets = [0]
+    for line in lines:
+        offsets.append(offsets[-1] + len(line))
+
+    def place(line: int, column: int) -> int:
+        return offsets[line - 1] + column
+
+    def change(begin: int, line: int, old: str, new: str) -> Mutant:
+        return Mutant(path, line, begin, old, new, lines[line - 1].decode().strip())
+
+    def between(left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Mutant]:
+        begin, end = place(left.end_lineno, left.end_col_offset), place(right.lineno, right.col_offset)
+        at = source[begin:end].find(old.encode())
+        if at >= 0:
+            line = source[: begin + at].count(b"\n") + 1
+            yield change(begin + at, line, old, new)
+
+    found = []
+    for node in _formulas(ast.parse(source)):
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            old = source[place(node.lineno, node.col_offset) : place(node.end_lineno, node.end_col_offset)].decode()
+            found += [change(place(node.lineno, node.col_offset), node.lineno, old, n) for n in numbers(node.value)]
+        elif isinstance(node, ast.Compare):
+            for left, sign, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+                if type(sign) in NEIGHBOURS:
+                    found += between(left, right, *NEIGHBOURS[type(sign)])
+        elif isinstance(node, ast.BinOp) and type(node.op) in NEIGHBOURS:
+            found += between(node.left, node.right, *NEIGHBOURS[type(node.op)])
+    yield from sorted(found, key=lambda mutant: mutant.begin)
+
+
+def _formulas(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a module outside annotations, f-strings and error messages."""
+    for name, child in ast.iter_fields(tree):
+        if name in ("annotation", "returns", "type_params"):
+            continue
+        for node in child if isinstance(child, list) else [child]:
+            if isinstance(node, ast.AST) and not isinstance(node, ast.JoinedStr | ast.Raise):
+                yield node
+                yield from _formulas(node)
+
+
+class _Changed(importlib.machinery.SourceFileLoader):
+    """Imports a module from the changed text."""
+
+    text: bytes
+
+    def get_data(self, path: str) -> bytes:
+        return self.text if path == self.path else super().get_data(path)
+
+    def path_stats(self, path: str) -> dict[str, float]:
+        raise OSError("no compiled file is read or written")
+
+
+class _Finder:
+    """Finds the changed module, and no other."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        parts = mutant.path.relative_to(SOURCES).with_suffix("").parts
+        package = parts[-1] == "__init__"
+        self.name = ".".join(("flexdome", *(parts[:-1] if package else parts)))
+        self.mutant, self.package = mutant, package
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        if name != self.name:
+            return None
+        loader = _Changed(name, str(self.mutant.path))
+        loader.text = self.mutant.applied()
+        return importlib.util.spec_from_file_location(
+            name, self.mutant.path, loader=loader,
+            submodule_search_locations=[str(self.mutant.path.parent)] if self.package else None,
+        )  # fmt: skip
+
+
+def _child(mutant: Mutant | None, tests: list[str], log: Path) -> None:
+    """Run the tests in this (forked) process, and leave it; 0 means that none failed."""
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (int(PATIENCE), int(PATIENCE)))  # ends by itself, whatever the change does
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    code = 1
+    try:
+        import pytest
+
+        os.chdir(ROOT)
+        if mutant is not None:
+            sys.meta_path.insert(0, _Finder(mutant))
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # the libraries are there already
+        code = int(pytest.main([*options, *tests]))
+    except BaseException:  # noqa: BLE001 (whatever the change does, this process ends here)
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0 if code == 0 else 1)
+
+
+@dataclass
+class _Running:
+    mutant: Mutant | None
+    began: float
+    log: Path
+
+
+def run(work: list[tuple[Mutant | None, list[str]]], workers: int, logs: Path) -> Iterator[tuple[Mutant | None, bool]]:
+    """Each mutant with whether a test noticed it, as they come."""
+    running: dict[int, _Running] = {}
+    queue = list(reversed(work))
+    count = 0
+    try:
+        while queue or running:
+            while queue and len(running) < workers:
+                mutant, tests = queue.pop()
+                log = logs / f"{count:05d}.log"
+                count += 1
+                pid = os.fork()
+                if pid == 0:
+                    _child(mutant, tests, log)
+                running[pid] = _Running(mutant, time.monotonic(), log)
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                for stuck, item in running.items():
+                    if time.monotonic() - item.began > 10.0 * PATIENCE:
+                        os.killpg(stuck, signal.SIGKILL)
+                time.sleep(0.02)
+                continue
+            item = running.pop(pid)
+            noticed = status != 0
+            if noticed and item.mutant is not None:
+                item.log.unlink()
+            yield item.mutant, noticed
+    finally:
+        for left in running:
+            os.killpg(left, signal.SIGKILL)
+
+
+def plan(
+    settings: dict[str, list[dict[str, object]]], wanted: list[str]
+) -> tuple[list[tuple[Mutant, list[str]]], list[dict[str, object]]]:
+    """All mutants with the tests that are to notice, and the list of those that change no formula."""
+    work, seen = [], set()
+    for target in settings["target"]:
+        for pattern in target["sources"]:
+            paths = sorted(SOURCES.glob(pattern))
+            if not paths:
+                raise SystemExit(f"mutants.toml: no source matches {pattern!r}")
+            for path in paths:
+                if path in seen or (wanted and not any(str(path).endswith(end) for end in wanted)):
+                    continue
+                seen.add(path)
+                work += [(mutant, list(target["tests"])) for mutant in mutants_of(path)]
+    return work, settings.get("harmless", [])
+
+
+def harmless(mutant: Mutant, entries: list[dict[str, object]]) -> str | None:
+    """Why this change may go unnoticed, if the list says so; the entry is marked as used."""
+    for entry in entries:
+        if (
+            str(mutant.path).endswith(entry["file"])
+            and entry["line"] in mutant.text
+            and mutant.old == entry.get("old", mutant.old)
+        ):
+            entry["used"] = True
+            return str(entry["why"])
+    return None
+
+
+def main() -> int:
+    """Print who survives."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("files", nargs="*", help="ends of paths below src/flexdome; all where none is given")
+    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    parser.add_argument("--sample", type=int, help="only so many of them, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of that draw")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--logs", type=Path, default=ROOT / ".mutants", help="where survivors' test output is kept")
+    options = parser.parse_args()
+    settings = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())
+    work, entries = plan(settings, options.files)
+    if options.sample is not None:
+        work = random.Random(options.seed).sample(work, min(options.sample, len(work)))
+    if options.list:
+        for mutant, _ in work:
+            print(mutant.name)
+        print(f"{len(work)} mutants")
+        return 0
+    options.logs.mkdir(exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    began = time.monotonic()
+    sets = sorted({tuple(tests) for _, tests in work})
+    for _, failed in run([(None, list(tests)) for tests in sets], options.workers, options.logs):
+        if failed:
+            print(f"the tests fail without any change: see {options.logs}")
+            return 1
+    survivors, excused = [], 0
+    for done, (mutant, noticed) in enumerate(run(work, options.workers, options.logs), start=1):
+        if not noticed:
+            why = harmless(mutant, entries)
+            excused += why is not None
+            if why is None:
+                survivors.append(mutant)
+                print(f"survives  {mutant.name}", flush=True)
+        if done % 100 == 0:
+            minutes = (time.monotonic() - began) / 60.0
+            print(
+                f"{done} of {len(work)}, {len(survivors)} survivors, {minutes:.0f} minutes", file=sys.stderr, flush=True
+            )
+    stale = [] if options.files or options.sample is not None else [e for e in entries if "used" not in e]
+    for entry in stale:
+        print(f"mutants.toml: matches nothing any more: {entry['file']}: {entry['line']}")
+    print(
+        f"{len(work)} mutants, {len(work) - len(survivors) - excused} noticed, {excused} that change no formula, "
+        f"{len(survivors)} survivors"
+    )
+    return 1 if survivors or stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
