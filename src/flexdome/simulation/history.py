@@ -96,11 +96,17 @@ class History:
         return series
 
     def __add__(self, later: History) -> History:
-        """This history and the one that continued it."""
+        """This history and the one that continued it; both must have the same diagnostics."""
         if not isinstance(later, History):
             return NotImplemented
         if later.first != self.last + 1:
             raise ValidationError(f"the second history starts at episode {later.first}; it must be {self.last + 1}")
+        for which, here, there in (("first", self, later), ("second", later, self)):
+            missing = [repr(name) for name in there.diagnostics if name not in here.diagnostics]
+            if missing:
+                raise ValidationError(
+                    f"the {which} history's diagnostics have no {', '.join(missing)}; both must have the same series"
+                )
         return History(
             first=self.first,
             planned=later.planned,

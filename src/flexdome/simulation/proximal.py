@@ -9,19 +9,10 @@ from flexdome.cmdp import CMDP
 from flexdome.cmdp.validation import Float
 from flexdome.kernels.episodes import Buffers
 from flexdome.kernels.proximal_episodes import run_proximal
-from flexdome.learners import Learner
 from flexdome.learners.proxdome import ProxDOME
 from flexdome.simulation.randomness import Randomness
 
-__all__ = ["as_proximal", "run_chunk", "told_diagnostics"]
-
-
-def as_proximal(learner: Learner) -> ProxDOME | None:
-    """The learner, if the kernel does just what its own methods do: a subclass may have others."""
-    methods = ("observe", "policy", "multipliers")
-    if isinstance(learner, ProxDOME) and all(getattr(type(learner), x) is getattr(ProxDOME, x) for x in methods):
-        return learner
-    return None
+__all__ = ["run_chunk", "told_diagnostics"]
 
 
 def run_chunk(

@@ -27,7 +27,8 @@ from flexdome.planning import solve
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.handed import handed_mixture, handed_multipliers, handed_policy
 from flexdome.simulation.history import History, Snapshot
-from flexdome.simulation.proximal import as_proximal, run_chunk, told_diagnostics
+from flexdome.simulation.kinds import as_compiled, as_program, as_proximal
+from flexdome.simulation.proximal import run_chunk, told_diagnostics
 from flexdome.simulation.randomness import Randomness
 from flexdome.theory.constants import LONGEST
 
@@ -79,8 +80,10 @@ def _simulate(
     wanted = _wanted(snapshots, first)
     kept: dict[int, Snapshot] = {}
     best = solve(cmdp)
-    compiled, program, proximal = _as_compiled(learner), _as_program(learner), as_proximal(learner)
+    compiled, program, proximal = as_compiled(learner), as_program(learner), as_proximal(learner)
     notes: dict[str, list[Float]] = {}
+    if program is not None:  # no episode, no number, but the same series
+        notes = {name: [none] for name, none in _empty_notes(program, cmdp.constraints, 0).items()}
     randomness = Randomness(cmdp, seed)
     m = cmdp.constraints
     pieces: list[Float] = []
@@ -131,27 +134,6 @@ def _simulate(
         diagnostics=diagnostics,
         snapshots=kept,
     )
-
-
-def _as_compiled(learner: Learner) -> PrimalDualLearner | None:
-    """The learner, if a kernel does just what its own methods do: a subclass may have others."""
-    methods = ("observe", "policy", "multipliers")
-    family = AnchorDOME if isinstance(learner, AnchorDOME) else PrimalDualLearner
-    if isinstance(learner, PrimalDualLearner) and all(
-        getattr(type(learner), name) is getattr(family, name) for name in methods
-    ):
-        return learner
-    return None
-
-
-def _as_program(learner: Learner) -> ProgramLearner | None:
-    """The learner, if playing its plans from one to the next is just what its own methods do."""
-    methods = ("observe", "policy", "multipliers", "mixture", "draws", "steady", "settle")
-    if isinstance(learner, ProgramLearner) and all(
-        getattr(type(learner), name) is getattr(ProgramLearner, name) for name in methods
-    ):
-        return learner
-    return None
 
 
 def _wanted(snapshots: Iterable[int], first: int) -> list[int]:
