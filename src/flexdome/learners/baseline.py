@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from flexdome.cmdp import Problem
+from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float, as_array, check_range, check_rows, frozen, shown
 from flexdome.errors import FlexDOMEError, ValidationError
+from flexdome.learners.confidence import Estimates
 from flexdome.planning import SafePolicy
+from flexdome.planning.evaluation import evaluate_batch
 
-__all__ = ["as_baseline", "stored_baseline"]
+__all__ = ["as_baseline", "baseline_values", "stored_baseline"]
 
 HOW = "fd.safe_policy(cmdp, slack) makes one for experiments, fd.SafePolicy(policy, utilities) holds your own"
 
@@ -54,3 +57,13 @@ def stored_baseline(safe: SafePolicy) -> dict[str, list[Any]]:
     """The policy for the header of a file; numbers come back exactly."""
     policy: Float = safe.policy
     return {"policy": policy.tolist(), "utilities": safe.utilities.tolist()}
+
+
+def baseline_values(safe: SafePolicy, est: Estimates, mu: Float) -> Float:
+    """(1 + m,) what is held of the policy while it is played: its reward as estimated, its utilities as known.
+
+    The reward is the plug-in estimate, V_{r^} under p^, of what had been seen when it was planned: no bonus, and what
+    was never seen counts as nothing, so that it is 0 before the first episode.
+    """
+    value = evaluate_batch(Model(est.p, NO_SUCCESSORS, est.f[:1], mu), safe.policy[None])[0]
+    return np.append(value, safe.utilities)

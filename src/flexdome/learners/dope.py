@@ -19,7 +19,12 @@ in the authors' code, whose experiments know them (reveal them and beta_r is 0).
 S^2 A H^4 / gap^2; the default here is the authors' S^2 A H^3 / gap^2 without logarithms, and an option. With several
 constraints the smallest gap is taken. Thresholds are assumed known: where they are not, the mean of their samples is
 used, and pi_b is played as long as that mean is not below its utility. Counts are for each step, also where the model
-is stationary, and the true support of the transitions is not used: both differ from the authors' code.
+is stationary, and the true support of the transitions is not used: both differ from the authors' code. After the last
+step no transition is counted, so that p^ = 0 there: beta-bar of the last step has no variance, but keeps its S terms
+(14/3) L / n.
+
+While pi_b is played, ``beliefs().value`` is its plug-in estimate, V_{r^} under p^ without a bonus (0 where nothing was
+seen), and ``utilities`` are the known ones.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_int
 from flexdome.learners.base import Arrays
-from flexdome.learners.baseline import as_baseline, stored_baseline
+from flexdome.learners.baseline import as_baseline, baseline_values, stored_baseline
 from flexdome.learners.confidence import Estimates, around, bernstein, estimates
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
 from flexdome.learners.programs import extended_program
@@ -110,9 +115,9 @@ class DOPE(ProgramLearner):
     def _plan(self, episodes: int) -> Plan:
         H, alpha, safe = self.problem.horizon, self.thresholds, self.safe_policy
         gap = float((safe.utilities - alpha).min())
+        est = estimates(self.problem, self.records)
         self._baseline = True
         if gap > 0.0 and self.episode >= self.baseline_episodes(gap):
-            est = estimates(self.problem, self.records)
             means, moves = self._beta(est)
             total = moves.sum(axis=-1)
             f = np.concatenate([est.f[:1], -(est.costs + means[1:] + H * total)])
@@ -122,7 +127,7 @@ class DOPE(ProgramLearner):
                 self._baseline = False
                 values = np.append(best.values[:1], H + best.values[1:])
                 return Plan.single(policy_of(best.occupancy), best.multipliers, values)
-        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), np.append(0.0, safe.utilities))
+        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), baseline_values(safe, est, self.problem.initial))
 
     def notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""

@@ -15,7 +15,9 @@ method" says, with OptDual-CMDP's estimates. Two properties are tested: as eta g
 constraint is hard; with eta = 0 in the quadratic term (linearised) the plan is OptDual's. Not verified: eta, which is
 the option ``penalty`` (1 / Slater gap unless given); and what the safe policy is for. Here it is played in the first
 sqrt(K) episodes, the longest such phase that leaves the claimed rates, so that the first optimistic programs have data
-(``baseline_episodes``). Thresholds are assumed known: where they are not, the mean of their samples is used.
+(``baseline_episodes``); ``beliefs().value`` is then its plug-in estimate, V_{r^} under p^ without a bonus (0 where
+nothing was seen), and ``utilities`` are the known ones. Thresholds are assumed known: where they are not, the mean of
+their samples is used.
 
 Deviations
 ----------
@@ -34,7 +36,7 @@ from flexdome.cmdp.validation import Float, as_int
 from flexdome.errors import ValidationError
 from flexdome.learners.augmented import augmented_program
 from flexdome.learners.base import Arrays
-from flexdome.learners.baseline import as_baseline, stored_baseline
+from flexdome.learners.baseline import as_baseline, baseline_values, stored_baseline
 from flexdome.learners.confidence import estimates
 from flexdome.learners.optcmdp import Confidence, OptimisticSet, Unvisited, as_option
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
@@ -106,10 +108,10 @@ class OptAug(ProgramLearner):
         self._begin()
 
     def _plan(self, episodes: int) -> Plan:
+        est = estimates(self.problem, self.records)
         if self.episode < self._first:
             safe = self.safe_policy
-            return Plan.single(safe.policy.copy(), self._lam.copy(), np.append(0.0, safe.utilities))
-        est = estimates(self.problem, self.records)
+            return Plan.single(safe.policy.copy(), self._lam.copy(), baseline_values(safe, est, self.problem.initial))
         before = self._lam
         best = augmented_program(
             self._set.transitions(est),

@@ -14,7 +14,9 @@ Reconstructed
 The program and the transitions' part of the bonus are the paper's (through its readers' notes); the constants of
 sqrt(L / n) are not verified. The papers assume known thresholds: where they are not, the mean of their samples is used.
 Where the optimistic program has no solution (which has small probability with the theory's constants, but not with
-others) the policy of largest slack is played. Where p^ never comes, the policy is uniform.
+others) the policy of largest slack is played. Where p^ never comes, the policy is uniform. After the last step no
+transition is counted, so that p^ = 0 there: the bonus of the last step has no variance term, but it keeps the sum over
+S of the other, H S (14/3) L_p / n, to the letter of the formula. Where transitions are revealed that part is 0.
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ Formulas from two independent sets of readers' notes that agree; the paper has o
 smallest gap and the first rule for any of them are taken. Thresholds are assumed known in the paper: where they are
 not, the mean of their samples is used, and pi0 is played as long as that mean is not below its utility. Where the
 problem reveals rewards, utilities and transitions the widths are 0, as the analysis would have it.
+
+While pi0 is played, ``beliefs()`` tells what the first rule looked at: ``value`` is the plug-in estimate, V_{r^} under
+p^ without a bonus (0 where nothing was seen), and ``utilities`` are the pessimistic H - V_{c-bar_i}.
 """
 
 from __future__ import annotations
