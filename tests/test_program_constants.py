@@ -149,6 +149,17 @@ def test_the_constants_of_both_tunings_are_these(name, size, tuning, expected):
         assert options[key] == (pytest.approx(value, rel=1e-14) if isinstance(value, float) else value), key
 
 
+@pytest.mark.parametrize("name", ["optcmdp", "optcmdp-bonus", "optdual", "optaug", "optpess-lp", "dope"])
+def test_what_is_not_said_is_the_paper_s_size_and_a_plan_in_every_episode(name):
+    safe = {"safe_policy": safe_of(0.5)} if "safe policy" in fd.LEARNERS[name].needs else {}
+    learner = fd.make_learner(name, one_cell(), **safe)
+    told = {"episodes": 80_000, "delta": 0.1, "seed": 0, "replan": "episode", "tuning": "theory"}
+    assert {key: learner._options()[key] for key in told} == told
+    assert (learner.episodes, learner.seed, learner.planned, learner.steady()) == (80_000, 0, 0, 1)
+    flags = (learner.every_episode, learner.anew, learner.own_randomness)
+    assert flags == (name == "optdual", name not in ("optdual", "optaug"), False)
+
+
 @pytest.mark.parametrize(("size", "n"), EFRONI)
 def test_the_widths_of_efroni_mannor_and_pirotta_are_these(size, n, monkeypatch):
     mean, spread, rest, bonus, last = EFRONI[size, n]
@@ -414,6 +425,56 @@ def test_a_file_holds_up_to_64_policies(count, fits):
     else:
         with pytest.raises(fd.ValidationError, match="65 entries; there are 1 to 64"):
             learner._restore(state)
+
+
+SUM = 1e300
+BOUNDS = [  # of an entry of a file: smallest and largest number, and by how much the refused ones are off
+    ("optcmdp-bonus", {}, "planned", 0.0, 3.0, 1.0),
+    ("optcmdp-bonus", {}, "plan_multipliers", 0.0, SUM, 1e285),
+    ("optcmdp-bonus", {}, "plan_values", -SUM, SUM, 1e285),
+    ("optaug", {}, "own_lam", 0.0, SUM, 1e285),
+    ("optdual", {}, "own_lam", 0.0, SUM, 1e285),
+    ("optdual", {}, "own_f", 0.0, SUM, 1e285),
+    ("optdual", {}, "own_lo", -1e-9, None, 1e-12),
+    ("optdual", {}, "own_up", None, 1.0, 1e-12),
+    ("optdual", {}, "own_spare", -1e-9, 1.0, 1e-12),
+    ("optdual", {"confidence": "l1"}, "own_radius", 0.0, 2.0, 1e-12),
+    ("optpess-lp", {}, "own_baseline", 0.0, 1.0, 1.0),
+    ("dope", {}, "own_baseline", 0.0, 1.0, 1.0),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "entry", "low", "high", "off"), BOUNDS)
+def test_a_number_of_a_file_is_refused_beyond_its_bounds(name, options, entry, low, high, off):
+    cmdp = small_cmdp(S=2, A=2, H=2)
+    if "safe policy" in fd.LEARNERS[name].needs:
+        options = {**options, "safe_policy": fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))}
+    learner = fd.make_learner(name, cmdp.problem(), episodes=10, **options)
+    fd.simulate(learner, cmdp, episodes=3)
+    state = learner._state()
+    flat = np.zeros(state[entry].size)
+    for bound, sign in ((low, -1.0), (high, 1.0)):
+        if bound is None:
+            continue
+        for number, fits in ((bound, True), (bound + sign * off, False)):
+            flat[:] = np.asarray(state[entry], dtype=float).ravel()
+            flat[-1] = number
+            changed = {**state, entry: flat.reshape(state[entry].shape)}
+            if fits:
+                learner._restore(changed)
+                assert np.asarray(learner._state()[entry], dtype=float).ravel()[-1] == number
+            else:
+                with pytest.raises(fd.ValidationError, match=entry):
+                    learner._restore(changed)
+
+
+def test_a_lower_bound_above_the_upper_one_is_refused():
+    cmdp = small_cmdp(S=2, A=2, H=2)
+    learner = fd.make_learner("optdual", cmdp.problem(), episodes=10)
+    state = learner._state()
+    learner._restore({**state, "own_lo": state["own_up"]})
+    with pytest.raises(fd.ValidationError, match=r"own_lo exceeds state.own_up"):
+        learner._restore({**state, "own_lo": state["own_up"], "own_up": state["own_up"] - 1e-12})
 
 
 # -- the safe policy's estimate ----------------------------------------------------------------------------------------

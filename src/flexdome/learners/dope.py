@@ -97,7 +97,7 @@ class DOPE(ProgramLearner):
         self._scale = numbers["bonus_scale"]
         self._log = math.log(2.0 * S * A * H * episodes / delta)
         self._baseline_episodes = baseline_episodes
-        self._baseline = True  # whether pi_b is played
+        self._baseline: bool  # whether pi_b is played
         self._begin()
 
     def baseline_episodes(self, gap: float) -> float:

@@ -81,7 +81,7 @@ class OptPessLP(ProgramLearner):
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         S, A, H = problem.states, problem.actions, problem.horizon
         self._root = numbers["bonus_scale"] * math.sqrt(math.log(16.0 * S**2 * A * H * episodes / delta))
-        self._baseline = True  # whether pi0 is played
+        self._baseline: bool  # whether pi0 is played
         self._begin()
 
     def _beta(self, est: Estimates) -> tuple[Float, Float]:
