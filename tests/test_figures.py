@@ -1,5 +1,6 @@
 """Figures on micro data: what is on them, that nothing overlaps, and that files are the same bytes every time."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import flexdome as fd
 from flexdome import analysis as an
 from flexdome import figures as fg
-from flexdome.errors import FlexDOMEError, ValidationError
+from flexdome.errors import OutputError, ValidationError
 from flexdome.figures.axes import robust_limits
 from flexdome.figures.style import drawing, extent
 
@@ -185,8 +186,23 @@ def test_an_unknown_format_is_refused(tmp_path):
 
 def test_a_file_in_the_way_is_an_error_of_ours(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FlexDOMEError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         fg.save(FIGURES["pareto"](), tmp_path / "file" / "figure", formats=("svg",))
+
+
+@pytest.mark.parametrize("where", ["os.fsync", "os.replace"])
+def test_a_full_disk_is_an_output_error_that_leaves_the_previous_figure(where, tmp_path, monkeypatch):
+    (path,) = fg.save(FIGURES["pareto"](), tmp_path / "figure", formats=("svg",))
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(where, full)
+    with pytest.raises(OutputError, match=r"figure.svg cannot be written: No space left on device"):
+        fg.save(FIGURES["sensitivity"](), tmp_path / "figure", formats=("svg",))
+    assert [path.name for path in tmp_path.iterdir()] == ["figure.svg"]
+    assert path.read_bytes() == before
 
 
 # -- styles ------------------------------------------------------------------------------------------------------------

@@ -104,7 +104,6 @@ def reproduce(
         from flexdome.cli.suite import write_suite
 
         results = {name: aggregate(store, spec, skip_missing=name not in wanted) for name, spec in specs.items()}
-        (out / "figures").mkdir(parents=True, exist_ok=True)
         parts = [result for name, result in results.items() if name != LONG]
         print(*write_suite(out / "figures" / "suite-strong", parts, [results[LONG]]), sep="\n")
         return
@@ -157,7 +156,6 @@ def _make(product: str, specs: Mapping[str, ExperimentSpec], store: Store, folde
 
     names = [*PRODUCTS[product], *([PROGRAMS] if product == "table-1" else [])]
     results = [aggregate(store, specs[name], skip_missing=name == PROGRAMS) for name in names]
-    folder.mkdir(parents=True, exist_ok=True)
     if product == "table-1":
         return _table1(folder / product, results)
     if product == "figure-2":

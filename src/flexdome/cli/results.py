@@ -78,6 +78,5 @@ def write_comparison(results: Results, stem: Path) -> None:
     """Write the figure of an experiment, rows are environments, and the data behind it; say where."""
     from flexdome.figures import comparison_figure, save
 
-    stem.parent.mkdir(parents=True, exist_ok=True)
     for path in save(comparison_figure(results), stem, data=results.curves):
         print(path)

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -27,7 +26,8 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.transforms import Bbox
 
-from flexdome.errors import FlexDOMEError, ValidationError
+from flexdome.cmdp.archive import write_whole
+from flexdome.errors import OutputError, ValidationError
 
 __all__ = [
     "COLOURS",
@@ -223,25 +223,13 @@ def save(
         buffer = io.BytesIO()
         data.write_parquet(buffer, compression="zstd", statistics=False)
         contents["parquet"] = buffer.getvalue()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{target.parent} cannot be written: {error.strerror or error}") from error
     paths = []
     for name, content in contents.items():
         path = target.with_name(f"{target.name}.{name}")
-        _write(path, content)
+        write_whole(path, content)
         paths.append(path)
     return paths
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise FlexDOMEError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):  # after the replacement it is gone already
-            os.unlink(temporary)
