@@ -1,7 +1,9 @@
-"""What a worker does: take a run some way further. No files, no shared state.
+"""What a worker does: take a run some way further. It shares no state and leaves no files.
 
 ``advance`` is a pure function of the run and of where it stands, whatever process or machine it runs in; the time it is
-given decides how far it gets, never what comes out.
+given decides how far it gets, never what comes out. It never touches the store: a learner comes and goes as the bytes
+of its file, which is in a temporary directory for as long as it is read or written. A model that a run names by its
+file is read from there.
 """
 
 from __future__ import annotations
