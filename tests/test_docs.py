@@ -76,12 +76,6 @@ def test_importing_flexdome_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_nothing_in_the_repository_names_a_download_address():
-    text = (ROOT / "constraints.txt").read_text()
-    assert "http" not in text
-    assert "==" in text
-
-
 @pytest.mark.slow
 def test_the_table_of_the_paper_settings_is_what_is_measured():
     import sys
