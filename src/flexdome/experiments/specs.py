@@ -28,7 +28,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import math
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -272,15 +271,6 @@ class ExperimentSpec(Spec):
         """A copy with other fields, validated like any other."""
         return ExperimentSpec(**{**{name: getattr(self, name) for name in type(self).model_fields}, **fields})
 
-    def to_toml(self) -> str:
-        """The experiment as a TOML file."""
-        content = self.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
-        lines = [f"{key} = {_toml(value)}" for key, value in content.items() if key not in ("environments", "learners")]
-        for key in ("environments", "learners"):
-            for row in content[key]:
-                lines += ["", f"[[{key}]]", *(f"{name} = {_toml(value)}" for name, value in row.items())]
-        return "\n".join(lines) + "\n"
-
 
 def load_experiment(path: str | Path) -> ExperimentSpec:
     """Read an experiment from a TOML file; everything wrong with it is one sentence with the file's name."""
@@ -351,23 +341,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
         return float(value)
     return value
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    if isinstance(value, dict):
-        return (
-            "{"
-            + ", ".join(f"{json.dumps(key, ensure_ascii=False)} = {_toml(item)}" for key, item in value.items())
-            + "}"
-        )
-    raise ValidationError(f"{value!r} cannot be written as TOML")

@@ -112,11 +112,6 @@ class Store:
         except pl.exceptions.ColumnNotFoundError as error:
             raise ValidationError(f"{path} has no column {error}") from None
 
-    def arrays(self, run: RunSpec, names: Sequence[str] | None = None) -> dict[str, npt.NDArray[np.float64]]:
-        """The history as arrays."""
-        frame = self.read(run, names)
-        return {name: frame[name].to_numpy() for name in frame.columns}
-
     def experiments(self, skipped: Callable[[str], None] | None = None) -> list[ExperimentSpec]:
         """What was asked for, by name, and of one name the latest last.
 
