@@ -145,12 +145,6 @@ def test_finals_have_a_row_for_every_run_in_the_order_of_the_experiment(store, r
     assert (row["last_gap"], row["last_violation"]) == (series.gap[-1], series.violation[-1])
 
 
-def test_the_three_tables_alone_are_those_of_the_aggregate(store, results):
-    assert an.curves(store, SPEC, points=13).equals(results.curves)
-    assert an.finals(store, SPEC).equals(results.finals)
-    assert an.exponents(store, SPEC).equals(results.exponents)
-
-
 def test_threads_change_nothing(store, results):
     again = an.aggregate(store, SPEC, points=13, threads=1)
     assert again.curves.equals(results.curves)

@@ -1,16 +1,6 @@
 """What results say: aggregation over seeds, confidence intervals, growth exponents, paired differences."""
 
-from flexdome.analysis.aggregation import (
-    FINALS,
-    Reader,
-    Results,
-    aggregate,
-    curves,
-    exponents,
-    finals,
-    sensitivity,
-    summary,
-)
+from flexdome.analysis.aggregation import FINALS, Reader, Results, aggregate, sensitivity, summary
 from flexdome.analysis.comparison import PairedDifference, paired_difference
 from flexdome.analysis.metrics import CUMULATIVE, METRICS, Series, series_of
 from flexdome.analysis.statistics import (
@@ -44,10 +34,7 @@ __all__ = [
     "Verdict",
     "aggregate",
     "bootstrap_interval",
-    "curves",
     "dominance_table",
-    "exponents",
-    "finals",
     "growth_exponent",
     "iqm",
     "mean_and_error",

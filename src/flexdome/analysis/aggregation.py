@@ -23,7 +23,7 @@ from flexdome.cmdp.validation import Float
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.experiments import ExperimentSpec, RunSpec
 
-__all__ = ["FINALS", "Reader", "Results", "aggregate", "curves", "exponents", "finals", "sensitivity", "summary"]
+__all__ = ["FINALS", "Reader", "Results", "aggregate", "sensitivity", "summary"]
 
 POINTS = 400  # of a curve: more than a printed panel can show
 GROWING = ("strong_regret", "strong_violation")
@@ -153,21 +153,6 @@ def aggregate(
         exponents=_exponents(groups, growth),
         missing=missing,
     )
-
-
-def curves(store: Reader, experiment: ExperimentSpec, points: int = POINTS) -> pl.DataFrame:
-    """Mean and standard error over runs: environment, learner, metric, episode, mean, se, n."""
-    return aggregate(store, experiment, points).curves
-
-
-def finals(store: Reader, experiment: ExperimentSpec) -> pl.DataFrame:
-    """One row a run: environment, learner, instance, seed, run, episodes, and the numbers of ``FINALS``."""
-    return aggregate(store, experiment, points=2).finals
-
-
-def exponents(store: Reader, experiment: ExperimentSpec) -> pl.DataFrame:
-    """Growth of the strong metrics: environment, learner, metric, exponent, low, high, points, n."""
-    return aggregate(store, experiment, points=2).exponents
 
 
 def summary(
