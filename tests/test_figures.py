@@ -422,8 +422,45 @@ def test_every_text_of_the_table_is_inside_the_figure():
 
 def test_the_table_in_markdown_is_a_table():
     lines = fg.table_markdown(TABLE).splitlines()
-    assert {line.count("|") for line in lines} == {10}
+    end = lines.index("")
+    assert {line.count("|") for line in lines[:end]} == {10}
     assert "| FlexDOME | Õ(T^(5/6)) | Õ(1) | ✓ | ✓ | ✓ | paper-v1 | 0.83 [0.80, 0.86] | none |" in lines
+
+
+HOW = (
+    "Exponent: slope of log mean cumulative series over log t for t in [T/16, T], with a 95 % bootstrap interval over "
+    "seeds; T = 80,000, n = 5. None: the series is zero for nearly all of these t."
+)
+GROWN = "Plans anew when the number of episodes has grown by the factor 1.1; its paper plans in every episode."
+GIVEN = "Was given a safe policy whose slack is 0.5 of the exact Slater gap."
+
+
+def measured_with(**columns):
+    """The table with what FlexDOME was measured with."""
+    rows = pl.col("id") == "flexdome"
+    return TABLE.with_columns(pl.when(rows).then(pl.lit(value)).alias(name) for name, value in columns.items())
+
+
+def test_the_note_says_how_programs_were_measured_and_the_rows_refer_to_it():
+    programs = measured_with(replan="1.1", safe_slack=0.5)
+    text = fg.table_markdown(programs)
+    assert "| paper-v1 ¹ ² | 0.83" in text
+    assert text.split("\n\n")[1:] == [HOW, "\N{EN DASH}: nothing is claimed.", f"¹ {GROWN}", f"² {GIVEN}\n"]
+    shown = texts(fg.table_figure(programs))
+    assert {"paper-v1 ¹ ²", HOW, f"¹ {GROWN}", f"² {GIVEN}"} <= set(shown)
+
+
+@pytest.mark.parametrize(
+    ("replan", "words"),
+    [("doubling", "when the visits of some cell have doubled"), ("10", "every 10 episodes"), ("2.0", "the factor 2.0")],
+)
+def test_the_note_names_the_rule_by_which_plans_were_made(replan, words):
+    assert words in fg.table_markdown(measured_with(replan=replan))
+
+
+@pytest.mark.parametrize("replan", [None, "episode"])
+def test_the_note_is_silent_about_plans_made_as_published(replan):
+    assert "Plans" not in fg.table_markdown(measured_with(replan=replan) if replan else TABLE)
 
 
 def test_a_table_with_nothing_measured_is_drawn(tmp_path):

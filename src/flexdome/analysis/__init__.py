@@ -12,7 +12,7 @@ from flexdome.analysis.statistics import (
     mean_and_error,
 )
 from flexdome.analysis.suite import TARGETS, Target, dominance_table, suite_table, suite_targets
-from flexdome.analysis.tables import PAPER_ROWS, PaperRow, table1
+from flexdome.analysis.tables import PAPER, table1
 from flexdome.analysis.verdicts import CLAIMS, Roles, Verdict, near_constant, roles_of, verdicts
 
 __all__ = [
@@ -20,12 +20,11 @@ __all__ = [
     "CUMULATIVE",
     "FINALS",
     "METRICS",
-    "PAPER_ROWS",
+    "PAPER",
     "TARGETS",
     "Exponent",
     "Interval",
     "PairedDifference",
-    "PaperRow",
     "Reader",
     "Results",
     "Roles",

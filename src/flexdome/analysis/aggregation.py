@@ -98,10 +98,6 @@ class Results:
     exponents: pl.DataFrame
     missing: tuple[RunSpec, ...] = ()
 
-    def learner_id(self, name: str) -> str:
-        """The registry's id of the learner that figures call ``name``."""
-        return next(learner.id for learner in self.experiment.learners if learner.name == name)
-
 
 @dataclass(frozen=True)
 class _Digest:

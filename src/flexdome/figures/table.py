@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flexdome.figures.style import drawing, extent
+from flexdome.learners.registry import UNCLAIMED
 
 __all__ = ["table_figure", "table_markdown"]
 
-LINE, GAP, PAD = 0.185, 0.16, 0.08  # inches: a line, between columns, around the table
+LINE, FINE, GAP, PAD = 0.185, 0.14, 0.16, 0.08  # inches: a line, one of the note, between columns, around the table
 HEAD = (
     "Algorithm",
     "Strong regret",
@@ -26,11 +27,12 @@ HEAD = (
 )
 MEASURED = ("Measured on", "Regret exponent", "Violation exponent")
 SMALL = 6.5
-NONE = "\N{EN DASH}"
+DASH = "\N{EN DASH}"
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def table_markdown(table: pl.DataFrame) -> str:
-    """The table of ``analysis.table1`` in Markdown; measured exponents with their 95 % intervals.
+    """The table of ``analysis.table1`` in Markdown, measured exponents with their 95 % intervals, and its note.
 
     >>> from flexdome.analysis import table1
     >>> print(table_markdown(table1()).splitlines()[2])
@@ -40,6 +42,8 @@ def table_markdown(table: pl.DataFrame) -> str:
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for cells in _cells(table, _plain_rate, ("✓", "✗")):
         lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
+    for sentence in _note(table):
+        lines += ["", sentence]
     return "\n".join(lines) + "\n"
 
 
@@ -55,7 +59,7 @@ def table_figure(table: pl.DataFrame) -> Figure:
         widths = [max(_width(figure, text, k == 0) for k, text in enumerate(column)) for column in columns]
         width = sum(widths) + GAP * (len(widths) - 1) + 2 * PAD
         note = _note(table)
-        height = LINE * len(rows) + 0.06 * len(breaks) + (0.16 if note else 0.0) + 0.67 + 2 * PAD
+        height = LINE * len(rows) + 0.06 * len(breaks) + FINE * len(note) + 0.67 + 2 * PAD
         figure.set_size_inches(width, height)
         y = height - PAD - 0.04
         left = [PAD + sum(widths[:k]) + GAP * k for k in range(len(widths))]
@@ -91,20 +95,46 @@ def table_figure(table: pl.DataFrame) -> Figure:
                 put(k, y, text, color="0.5" if quiet else "black", fontweight="bold" if ours and k == 0 else "normal")
             y -= LINE
         rule(y + LINE / 2 - 0.03, 0.9)
-        figure.text(PAD / width, (y - 0.05) / height, note, ha="left", va="center", fontsize=SMALL)
+        for k, sentence in enumerate(note):
+            figure.text(PAD / width, (y - 0.05 - FINE * k) / height, sentence, ha="left", va="center", fontsize=SMALL)
     return figure
 
 
-def _note(table: pl.DataFrame) -> str:
-    """How the exponents were measured."""
+def _note(table: pl.DataFrame) -> list[str]:
+    """How the exponents were measured, and what the signs mean: a sentence or two a line."""
     measured = table.filter(pl.col("status") == "measured")
-    if not measured.height:
-        return ""
-    episodes, runs = (_range(measured[name].unique().sort().to_list()) for name in ("episodes", "n"))
-    return (
-        "Exponent: slope of log mean cumulative series over log t for t in [T/16, T], with a 95 % bootstrap interval "
-        f"over seeds; T = {episodes}, n = {runs}. None: the series is zero."
-    )
+    lines = []
+    if measured.height:
+        episodes, runs = (_range(measured[name].unique().sort().to_list()) for name in ("episodes", "n"))
+        lines.append(
+            "Exponent: slope of log mean cumulative series over log t for t in [T/16, T], with a 95 % bootstrap "
+            f"interval over seeds; T = {episodes}, n = {runs}. None: the series is zero for nearly all of these t."
+        )
+    if table["last_iterate"].has_nulls():
+        lines.append(f"{DASH}: nothing is claimed.")
+    return lines + [f"{mark} {sentence}" for sentence, mark in _marks(table).items()]
+
+
+def _marks(table: pl.DataFrame) -> dict[str, str]:
+    """What a row was measured with that its paper does not say, each with its raised number."""
+    found = [sentence for row in table.iter_rows(named=True) for sentence in _unlike_the_paper(row)]
+    return {sentence: str(k).translate(RAISED) for k, sentence in enumerate(dict.fromkeys(found), 1)}
+
+
+def _unlike_the_paper(row: dict[str, Any]) -> list[str]:
+    sentences = []
+    replan, slack = row["replan"], row["safe_slack"]
+    if replan not in (None, "episode"):
+        if replan == "doubling":
+            rule = "when the visits of some cell have doubled"
+        elif replan.isdecimal():
+            rule = f"every {replan} episodes"
+        else:
+            rule = f"when the number of episodes has grown by the factor {replan}"
+        sentences.append(f"Plans anew {rule}; its paper plans in every episode.")
+    if slack is not None:
+        sentences.append(f"Was given a safe policy whose slack is {slack:g} of the exact Slater gap.")
+    return sentences
 
 
 def _range(values: list[int]) -> str:
@@ -123,7 +153,7 @@ def _width(figure: Figure, text: str, bold: bool) -> float:
 
 def _cells(table: pl.DataFrame, rate: Callable[[str], str], marks: tuple[str, str]) -> list[tuple[str, ...]]:
     """The texts; what is claimed of an algorithm stands once, in the first of its rows."""
-    found, before = [], None
+    found, before, notes = [], None, _marks(table)
     for row in table.iter_rows(named=True):
         claims: tuple[str, ...] = ("",) * len(HEAD)
         if row["id"] != before:
@@ -132,7 +162,7 @@ def _cells(table: pl.DataFrame, rate: Callable[[str], str], marks: tuple[str, st
                 row["algorithm"],
                 rate(row["claimed_regret"]),
                 rate(row["claimed_violation"]),
-                *(marks[0] if row[flag] else marks[1] for flag in flags),
+                *(DASH if row[flag] is None else marks[not row[flag]] for flag in flags),
             )
         before = row["id"]
         if row["status"] == "not run":
@@ -141,6 +171,7 @@ def _cells(table: pl.DataFrame, rate: Callable[[str], str], marks: tuple[str, st
         same = row["setting"].lower() in (row["algorithm"].lower(), row["id"])
         tuning = f"{row['tuning']} tuning" if row["tuning"] else None
         where = ", ".join(text for text in (row["environment"], None if same else row["setting"], tuning) if text)
+        where = " ".join([where, *(notes[sentence] for sentence in _unlike_the_paper(row))])
         found.append((*claims, where, _exponent(row, "regret"), _exponent(row, "violation")))
     return found
 
@@ -161,21 +192,17 @@ def _split(claim: str) -> tuple[str, str]:
 
 def _plain_rate(claim: str) -> str:
     rate, kind = _split(claim)
-    if rate == "none":
-        return NONE
-    known = {"sqrt(T)": "Õ(√T)", "near-constant": "Õ(1)", "constant": "O(1)", "zero": "0"}
+    known = {"sqrt(T)": "Õ(√T)", "near-constant": "Õ(1)", "zero": "0", UNCLAIMED: DASH}
     return known.get(rate, f"Õ({rate})" if re.fullmatch(r"T\^\S+", rate) else rate) + kind
 
 
 def _math_rate(claim: str) -> str:
     rate, kind = _split(claim)
-    if rate == "none":
-        return NONE
     known = {
         "sqrt(T)": "$\\tilde{O}(\\sqrt{T})$",
         "near-constant": "$\\tilde{O}(1)$",
-        "constant": "$O(1)$",
         "zero": "0",
+        UNCLAIMED: DASH,
     }
     power = re.fullmatch(r"T\^\(?([^()\s]+)\)?", rate)
     return known.get(rate, f"$\\tilde{{O}}(T^{{{power[1]}}})$" if power else rate) + kind

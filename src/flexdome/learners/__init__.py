@@ -13,7 +13,7 @@ from typing import Any
 from flexdome.cmdp import Problem
 from flexdome.errors import ValidationError, unknown_name
 from flexdome.learners.base import Beliefs, Learner
-from flexdome.learners.registry import Entry, Registry
+from flexdome.learners.registry import UNCLAIMED, Entry, Registry
 from flexdome.learners.storage import read_learner
 
 __all__ = ["LEARNERS", "Beliefs", "Entry", "Learner", "load_learner", "make_learner"]
@@ -72,7 +72,7 @@ _ROWS = (
         summary="optimistic planning with a pessimistic queue",
         citation="Liu, Zhou, Kalathil, Kumar and Tian 2021, arXiv 2106.02684",
         regret="sqrt(T), weak",
-        violation="constant, weak",
+        violation="near-constant, weak",
         needs=("Slater gap", "known thresholds"),
         reconstructed=("every constant", "the bonus"),
     ),
@@ -95,7 +95,7 @@ _ROWS = (
         summary="optimistic reward, pessimistic costs, from a known safe policy",
         citation="Liu, Zhou, Kalathil, Kumar and Tian 2021, arXiv 2106.02684",
         regret="sqrt(T), strong",
-        violation="none, strong",
+        violation="zero, strong",
         needs=("safe policy", "known thresholds"),
         reconstructed=("several constraints",),
         replanning="program of S A H variables",
@@ -131,7 +131,7 @@ _ROWS = (
         summary="optimistic reward and model, pessimistic costs, from a known safe policy",
         citation="Bura, HasanzadeZonuzy, Kalathil, Shakkottai and Chamberland 2022, arXiv 2112.00885",
         regret="sqrt(T), strong",
-        violation="none, strong",
+        violation="zero, strong",
         needs=("safe policy", "known thresholds"),
         reconstructed=("bonus of the reward", "length of the first phase", "several constraints"),
         replanning="program of S^2 A H variables",
@@ -167,7 +167,7 @@ _ROWS = (
         summary="mirror descent, mixed with a known safe policy",
         citation="Stradi, Castiglioni, Marchesi and Gatti 2025, arXiv 2403.03672",
         regret="sqrt(T), weak",
-        violation="none, strong",
+        violation="zero, strong",
         needs=("safe policy", "known thresholds"),
         reconstructed=("occupancy bound of the mixture",),
         randomises=True,
@@ -203,8 +203,8 @@ _ROWS = (
         version=3,
         summary="exact soft planning under optimism, multipliers solved for under pessimism; ours",
         citation="this library; no theorem",
-        regret="none claimed",
-        violation="none claimed",
+        regret=UNCLAIMED,
+        violation=UNCLAIMED,
     ),
     Entry(
         id="anchordome",
@@ -212,8 +212,8 @@ _ROWS = (
         version=1,
         summary="one mirror step an episode towards a moving anchor, ProxDOME's one-step relative; ours",
         citation="this library; no theorem",
-        regret="none claimed",
-        violation="none claimed",
+        regret=UNCLAIMED,
+        violation=UNCLAIMED,
         needs=("Slater gap",),
     ),
 )

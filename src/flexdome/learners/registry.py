@@ -21,9 +21,10 @@ from flexdome.errors import FlexDOMEError
 if TYPE_CHECKING:
     from flexdome.learners.base import Learner
 
-__all__ = ["GROUP", "Entry", "Registry"]
+__all__ = ["GROUP", "UNCLAIMED", "Entry", "Registry"]
 
 GROUP = "flexdome.learners"
+UNCLAIMED = "none claimed"  # in place of a rate
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Entry:
     ----------
     target : ``"package.module:Class"``
     version : changes whenever an edit changes results
-    regret, violation : the claimed rates and whether they are strong
+    regret, violation : the claimed rates and whether they are strong: ``"T^(5/6), strong"``; ``"zero, strong"`` claims
+        that there is none, ``UNCLAIMED`` is no claim
     needs : what it must be told ("Slater gap", "safe policy", "known thresholds")
     reconstructed : parts whose formulas are not the paper's own words
     last_iterate : whether the last policy itself is claimed to converge
@@ -54,6 +56,11 @@ class Entry:
     last_iterate: bool = False
     randomises: bool = False
     replanning: str = ""
+
+    @property
+    def claims(self) -> bool:
+        """Whether there is a theorem about it at all."""
+        return (self.regret, self.violation) != (UNCLAIMED, UNCLAIMED)
 
     def load(self) -> type[Learner]:
         """The learner's class."""
