@@ -43,9 +43,6 @@ class Interval:
     low: float
     high: float
 
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
-
 
 @dataclass(frozen=True)
 class Exponent:
@@ -170,8 +167,8 @@ def exponent_of_samples(
     if samples.shape[0] == 1:
         return Exponent(value, None, None, points)
     picked = _resampled(samples.shape[0], None, resamples, seed)
-    weights = np.stack([np.bincount(row, minlength=samples.shape[0]) for row in picked]) / samples.shape[0]
-    interval = _percentiles(_slopes(weights @ samples, log_t), level)
+    counts = np.stack([np.bincount(row, minlength=samples.shape[0]) for row in picked])
+    interval = _percentiles(_slopes(counts @ samples, log_t), level)  # of sums: a scale has no slope
     return Exponent(value, interval.low, interval.high, points)
 
 
@@ -182,7 +179,7 @@ def _slopes(rows: Float, log_t: Float) -> Float:
     count = np.maximum(positive.sum(axis=1, keepdims=True), 1)
     x = np.where(positive, log_t - (positive * log_t).sum(axis=1, keepdims=True) / count, 0.0)
     square = (x * x).sum(axis=1)
-    slopes: Float = np.where(square > 0.0, (x * logs).sum(axis=1) / np.where(square > 0.0, square, 1.0), 0.0)
+    slopes: Float = (x * logs).sum(axis=1) / np.where(square > 0.0, square, 1.0)  # 0 over 1 where no point is left
     return np.where(np.abs(slopes) < 1e-12, 0.0, slopes)  # rounding: a constant series has exponent 0, not -1e-15
 
 

@@ -71,7 +71,8 @@ def suite_table(results: Results, ours: str, opponent: str) -> pl.DataFrame:
             pl.col("learner") == ours,
             pl.col("metric") == "strong_regret",
         )["exponent"]
-        horizon = environment.make(int(mine["instance"][0])).horizon
+        instance, *_ = mine["instance"]
+        horizon = environment.make(instance).horizon
         rows.append(
             {
                 "environment": environment.name,
@@ -79,7 +80,7 @@ def suite_table(results: Results, ours: str, opponent: str) -> pl.DataFrame:
                 **means,
                 "ratio": means["regret"] / means["opponent_regret"] if means["opponent_regret"] > 0.0 else None,
                 "worst_late": float(mine["late_violation"].to_numpy().max()),
-                "exponent": exponent[0] if exponent.len() else None,
+                "exponent": next(iter(exponent), None),
                 "gap_share": float(mine["last_gap"].to_numpy().mean()) / horizon,
             }
         )
@@ -103,21 +104,21 @@ def suite_targets(table: pl.DataFrame) -> tuple[Target, ...]:
     no_more = int((table["violation"] <= table["opponent_violation"]).sum())
     median = float(np.median(ratio["ratio"].to_numpy())) if ratio.height else 0.0
     return (
-        _largest(1, table, "worst_late", LATE, "in one run"),
+        _largest(1, table, "worst_late", LATE, "in one run", below=True),
         _largest(2, ratio, "ratio", QUARTER, "times the opponent's regret"),
         Target(3, median <= TENTH, f"{TARGETS[3]}: {number(median)} times"),
         _largest(4, grown, "exponent", SLOW, "as the exponent"),
-        _largest(5, table, "gap_share", CLOSE, "of the horizon"),
+        _largest(5, table, "gap_share", CLOSE, "of the horizon", below=True),
         Target(6, no_more >= MOST * table.height, f"{TARGETS[6]}: on {no_more} of {table.height}"),
     )
 
 
-def _largest(target: int, table: pl.DataFrame, column: str, bound: float, unit: str) -> Target:
-    """Met if the largest value is at most ``bound``; the sentence names it and how many families exceed."""
+def _largest(target: int, table: pl.DataFrame, column: str, bound: float, unit: str, below: bool = False) -> Target:
+    """Met if the largest value is at most (or below) ``bound``; the sentence names it and how many families miss it."""
     if not table.height:
         return Target(target, True, f"{TARGETS[target]}: there is nothing to exceed it")
     worst = table.sort(column, descending=True).row(0, named=True)
-    over = int((table[column] > bound).sum())
+    over = int((table[column] >= bound if below else table[column] > bound).sum())
     where = f" ({worst['environment']})" if worst[column] > 0.0 else ""
     text = f"{TARGETS[target]}: at most {number(worst[column])} {unit}{where}"
     if over:
@@ -151,7 +152,7 @@ def dominance_table(finals: pl.DataFrame, ours: str) -> pl.DataFrame:
     )
     regret, violation = ((pl.col(f"{name}_ours") - pl.col(name)).sign() for name in metrics)
     kinds = {
-        "both": (regret <= 0) & (violation <= 0) & (regret + violation < 0),
+        "both": regret + violation < 0,  # of signs
         "violation": (violation < 0) & (regret > 0),
         "regret": (regret < 0) & (violation > 0),
         "neither": (regret >= 0) & (violation >= 0),

@@ -117,10 +117,10 @@ def _measured(result: Results) -> list[dict[str, Any]]:
             "safe_slack": spec.problem.safe_slack,
             "environment": environment,
             "episodes": result.experiment.episodes,
-            "n": group["n"][0],
+            "n": group["n"].max(),
         }
         for metric, prefix in (("strong_regret", "regret"), ("strong_violation", "violation")):
-            found = group.filter(pl.col("metric") == metric).row(0, named=True)
+            found = group.row(by_predicate=pl.col("metric") == metric, named=True)
             row |= {f"{prefix}_{name}": found[name] for name in ("exponent", "low", "high")}
         rows.append(row)
     return rows

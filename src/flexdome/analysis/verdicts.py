@@ -141,7 +141,7 @@ class _Case:
         runs = self._runs(learner)[metric]
         error = runs.std()
         mean = self.mean(learner, metric)
-        if runs.len() == 1 or not isinstance(error, float):
+        if not isinstance(error, float):
             return f"{number(mean)} (one seed)"
         if mean == error == 0.0:
             return "0 in every run"
@@ -157,9 +157,8 @@ class _Case:
         return settings[0] == settings[1]
 
     def exponent(self, learner: str, metric: str) -> Exponent | None:
-        row = self.results.exponents.filter(
-            pl.col("environment") == self.environment, pl.col("learner") == learner, pl.col("metric") == metric
-        ).row(0, named=True)
+        these = (pl.col("environment") == self.environment) & (pl.col("learner") == learner)
+        row = self.results.exponents.row(by_predicate=these & (pl.col("metric") == metric), named=True)
         if row["exponent"] is None:
             return None
         return Exponent(row["exponent"], row["low"], row["high"], row["points"])
@@ -292,9 +291,9 @@ def _sign(pair: PairedDifference, below: bool) -> bool | None:
     low, high = (pair.mean, pair.mean) if pair.interval is None else (pair.interval.low, pair.interval.high)
     if low == high == 0.0:
         return False
-    if low <= 0.0 <= high:
-        return None
-    return (high < 0.0) == below
+    if high < 0.0:
+        return below
+    return not below if low > 0.0 else None
 
 
 def _part(learner: LearnerSpec) -> str | None:
