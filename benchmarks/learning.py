@@ -69,7 +69,7 @@ def against_numpy(episodes: int = 1500) -> None:
     sums = p.cumsum(axis=-1)
 
     def reference() -> None:
-        twin = NumpyFlexDOME(fd.FlexDOME(cmdp.problem(), episodes=T, margin_scale=5e-5))
+        twin = NumpyFlexDOME(cmdp.problem(), episodes=T, margin_scale=5e-5)
         rng = np.random.default_rng(0)
         start = int(np.argmax(mu))
         for _ in range(episodes):

@@ -5,8 +5,6 @@ Arrays are [h, s, a, s'], every state is worked on whether visited or not, and v
 
 import numpy as np
 
-from flexdome.learners.reference import NumpyFlexDOME
-
 TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.05, 15, 3, 4.0, 1024.0, 0.98, 0.02, 1e-3
 SAME = 1 - 1e-9
 PLANS = 3
@@ -220,26 +218,3 @@ class NaiveProxDOME:
             ]
         )
         self.heat = max(1.0, COOLING * self.heat) if done else min(HEATING * self.heat, HOTTEST)
-
-
-class NaiveAnchor(NumpyFlexDOME):
-    """AnchorDOME on FlexDOME's dense model, its two lines written out."""
-
-    def __init__(self, learner):
-        super().__init__(learner)
-        self.rho, self.ref, self.lref = learner.anchor_rate, self.log_pi.copy(), np.zeros(self.m)
-
-    def observe(self, episode):
-        eta, tau, eps = (x[0] for x in self.schedules.table(self.t, 1, self.m))
-        Q, V = self.evaluate()
-        alpha = np.where(np.isnan(self.thresholds), self.alpha_sum / np.maximum(self.alpha_count, 1.0), self.thresholds)
-        Q_y = Q[0] + np.einsum("i,ihsa->hsa", self.lam, Q[1:-1])
-        logits = (self.log_pi + eta * Q_y + eta * tau * self.ref) / (1 + eta * tau)
-        logits -= logits.max(-1, keepdims=True)
-        self.log_pi = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        self.ref += self.rho * (self.log_pi - self.ref)
-        lam = (self.lam + eta * tau * self.lref - eta * (V[1:-1] - eps - alpha)) / (1 + eta * tau)
-        self.lam = np.clip(lam, 0.0, self.dual_bound)
-        self.lref += self.rho * (self.lam - self.lref)
-        self.record(episode)
-        self.t += 1

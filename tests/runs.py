@@ -88,9 +88,9 @@ class World:
         return fd.Episode(states, actions, seen[0], seen[1:], alpha.reshape(m, H))
 
 
-def follow(learner: fd.FlexDOME, cmdp: fd.CMDP, episodes: int, seed: int = 0) -> float:
+def follow(learner: fd.FlexDOME, twin: NumpyFlexDOME, cmdp: fd.CMDP, episodes: int, seed: int = 0) -> float:
     """Let the learner and its twin observe the same episodes; the largest difference that was ever seen."""
-    twin, world = NumpyFlexDOME(learner), World(cmdp, seed)
+    world = World(cmdp, seed)
     worst = 0.0
     for t in range(episodes):
         episode = world.play(learner.policy)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import flexdome as fd
 from flexdome.learners.anchordome import AnchorDOME
 from flexdome.simulation import run
-from naive_proxdome import NaiveAnchor
+from naive_peers import NaiveAnchor
 from runs import LAWS, Observed, World, compiled_and_plain, in_pieces, learned, problem_of, same_history, small_cmdp
 from strategies import SEEDS, cmdps
 
@@ -31,8 +31,9 @@ from strategies import SEEDS, cmdps
 )
 def test_the_learner_follows_its_twin(options: dict[str, Any]) -> None:
     cmdp = small_cmdp(3, **{"fraction": 1.02, **options})
-    learner = AnchorDOME(problem_of(cmdp, options.get("law", "known")), margin_scale=0.5)
-    twin, world = NaiveAnchor(learner), World(cmdp)
+    problem = problem_of(cmdp, options.get("law", "known"))
+    learner, twin = (of(problem, margin_scale=0.5) for of in (AnchorDOME, NaiveAnchor))
+    world = World(cmdp)
     for _ in range(300):
         episode = world.play(learner.policy)
         learner.observe(episode)

@@ -9,7 +9,7 @@ import flexdome as fd
 from flexdome.kernels.episodes import play
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import episode_buffers
-from naive_peers import NaivePeer
+from naive_peers import TWINS
 
 PEERS = ("optprimaldual", "uopt-rpgpd", "rpd-oe", "optpess-pd")
 OPTIONS = [
@@ -44,8 +44,8 @@ def test_a_peer_with_other_options_agrees_with_its_slow_twin(name, options):
     cmdp = fd.make_cmdp("paper-stochastic-v1", seed=1)
     if name == "optprimaldual":
         options = {**options, "dual_step": 3.0}  # the practical one, 100, grows rounding by as much in every episode
-    learner = fd.make_learner(name, cmdp.problem(), episodes=150, tuning="practical", **options)
-    twin = NaivePeer(learner)
+    options = {**options, "episodes": 150, "tuning": "practical"}
+    learner, twin = fd.make_learner(name, cmdp.problem(), **options), TWINS[name](cmdp.problem(), **options)
     for episode in played(learner, cmdp, 150):
         twin.observe(episode)
         np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=1e-9, atol=1e-9)
@@ -142,8 +142,9 @@ def test_an_unknown_threshold_is_the_mean_of_all_samples_or_of_the_last_episode(
 @pytest.mark.parametrize("environment", ["paper-v1", "multi-v1", "river-v1"])
 def test_the_slips_of_the_notebook_agree_with_their_slow_twin(tuning, environment):
     cmdp = fd.make_cmdp(environment, seed=1)
-    learner = fd.make_learner("uopt-rpgpd", cmdp.problem(), episodes=150, tuning=tuning, notebook_slips=True)
-    twin = NaivePeer(learner)
+    options = {"episodes": 150, "tuning": tuning, "notebook_slips": True}
+    learner = fd.make_learner("uopt-rpgpd", cmdp.problem(), **options)
+    twin = TWINS["uopt-rpgpd"](cmdp.problem(), **options)
     for episode in played(learner, cmdp, 150):
         twin.observe(episode)
         np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=1e-9, atol=1e-9)

@@ -11,7 +11,7 @@ from flexdome.kernels.episodes import play
 from flexdome.simulation.check import CheckError
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import episode_buffers
-from naive_peers import NaivePeer
+from naive_peers import TWINS
 
 PEERS = ("optprimaldual", "uopt-rpgpd", "rpd-oe", "optpess-pd")
 
@@ -35,7 +35,7 @@ def test_every_peer_agrees_with_its_slow_twin(name, options, environment):
         options = {**options, "dual_step": 3.0}  # the practical one, 100, grows rounding by as much in every episode
     T = 250
     learner = fd.make_learner(name, cmdp.problem(), episodes=T, **options)
-    twin = NaivePeer(learner)
+    twin = TWINS[name](cmdp.problem(), episodes=T, **options)
     randomness = Randomness(cmdp, 5)
     uniforms, samples = randomness.uniforms(1, T), randomness.thresholds(1, T)
     buffers = episode_buffers(cmdp)
@@ -143,7 +143,7 @@ def test_believed_widths_are_the_bonuses_in_use(name):
     options = {} if name == "flexdome" else {"tuning": "theory"}
     learner = fd.make_learner(name, cmdp.problem(), episodes=200, **options)
     fd.simulate(learner, cmdp, episodes=100)
-    twin = NaivePeer(learner)
+    twin = TWINS[name](cmdp.problem(), episodes=200, **options)
     twin.N = learner.beliefs().visits
     core, C = learner.model.core, learner.model.C
     for row in range(core.n_visits.size):
@@ -151,8 +151,7 @@ def test_believed_widths_are_the_bonuses_in_use(name):
         if c < core.n_cells[h]:
             for k in range(core.start[row], core.start[row] + core.length[row]):
                 twin.N_next[h, core.state_of[h, c], a, core.state_of[h + 1, core.pool_cell[k] % C]] = core.pool_count[k]
-    n = np.maximum(twin.N, 1.0)
-    np.testing.assert_allclose(learner.beliefs().widths, twin.width(n, twin.N_next / n[..., None]), rtol=1e-9)
+    np.testing.assert_allclose(learner.beliefs().widths, twin.widths(), rtol=1e-9)
 
 
 def test_a_subclass_with_an_observe_of_its_own_is_simulated_through_it():
