@@ -32,7 +32,7 @@ def bonus_logs(problem: Problem, episodes: int, delta: float) -> tuple[float, fl
     The bonuses are phi_r = sqrt(L_r / N) and phi_p = H sqrt(L_p / N) (Lemma "Bound on the estimation error").
     """
     T, delta = as_int("episodes", episodes, 1, LONGEST), as_confidence(delta)
-    size = problem.states * problem.actions * problem.horizon * T / (delta / 4.0)
+    size = 4.0 * problem.states * problem.actions * problem.horizon * T / delta  # delta / 4 may be 0 where delta is not
     return 0.5 * math.log(2.0 * (problem.constraints + 1) * size), 2.0 * problem.states + 2.0 * math.log(size)
 
 
