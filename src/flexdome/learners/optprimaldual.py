@@ -17,7 +17,9 @@ Steps and truncation are from the paper's listing. Not verified, and options: th
 of the rewards (``reward_bonus_factor``, ``reward_bonus_size``); rho, for which H / Slater gap is taken
 (``dual_bound``); that V_d of the dual step is that of pi_k (``dual_policy``: the listing prints a leftover of another
 algorithm there, and the notebook of Kitamura et al. 2024 weighs Q_d of pi_k with pi_{k+1}). Thresholds are assumed
-known in the paper; ``threshold_estimate`` says what stands for one that is not.
+known in the paper; ``threshold_estimate`` says what stands for one that is not. No transition is counted after the last
+step, so the bonus of that step has no variance term, 2 sqrt(p^ (1 - p^) L_p / n); its (14/3) L_p / n is kept, summed
+over all S successors as at every step.
 
 With the theory's constants the policy moves by about 1e-4 an episode at K = 80,000.
 """

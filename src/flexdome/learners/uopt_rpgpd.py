@@ -21,8 +21,9 @@ them: it averages the entropy with weight pi^2 instead of pi, and adds a spuriou
     V_h(s)     = sum_a pi_h(a|s) Q_h(s, a) - tau sum_a pi_h(a|s)^2 log pi_h(a|s)
     V_{H+1}(s) = -tau sum_a pi_H(a|s)^2 log pi_H(a|s)
 
-so that the transition after the last step matters, which is otherwise not counted (nor has the bonus of the last step a
-term for it). Rewards and utilities are known in the notebook and estimated here.
+so that the transition after the last step matters, which is otherwise not counted: the bonus of a tried action of the
+last step is then 5 phi^2 alone. An action never tried has the bonus of a uniform p^ at every step, the last included:
+phi sqrt(S) + 5 phi^2. Rewards and utilities are known in the notebook and estimated here.
 
 Not verified, and options: the exponents that the theorem asks for (``exponent_eta``, ``exponent_tau``; the defaults are
 the notebook's), a factor H of the bonus, which the notebook's does not have and the theory's surely has
