@@ -185,10 +185,11 @@ def same_history(a: Any, b: Any) -> bool:
 def compiled_and_plain(code: str, folder: Path) -> tuple[Any, Any]:
     """What a script saves to its first argument, run with compilation and without; a warning is an error."""
     found = []
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
     for name, flag in (("compiled", "0"), ("plain", "1")):
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", textwrap.dedent(code), str(folder / f"{name}.npy")],
-            env={**os.environ, "NUMBA_DISABLE_JIT": flag, "PYTHONPATH": str(Path(__file__).parent)},
+            env={**os.environ, "NUMBA_DISABLE_JIT": flag, "PYTHONPATH": path},
             capture_output=True,
             text=True,
             check=False,
