@@ -24,10 +24,10 @@ from flexdome.cmdp.validation import Float
 
 __all__ = ["NumpyFlexDOME"]
 
-TUNINGS = {  # c_b, c_e, the scales of eta_t and tau_t, unvisited
-    "stated": (0.001, 0.00001, 1.0, 1.0, "paper"),
-    "theory": (1.0, 1.0, 1.0, 1.0, "paper"),
-    "practical": (0.0, 0.000001, 10.0, 0.1, "optimistic"),
+SCALES = {  # c_b, c_e, and those of eta_t and tau_t
+    "stated": (0.001, 0.00001, 1.0, 1.0),
+    "theory": (1.0, 1.0, 1.0, 1.0),
+    "practical": (0.0, 0.000001, 10.0, 0.1),
 }
 
 
@@ -52,11 +52,11 @@ class NumpyFlexDOME:
         scale_entropy_bonus: bool = True,
         dual_bound: float | None = None,
     ) -> None:
-        given = (bonus_scale, margin_scale, step_scale, regularisation_scale, unvisited)
-        c_b, c_e, c_eta, c_tau, unvisited = (
-            default if value is None else value for value, default in zip(given, TUNINGS[tuning], strict=True)
+        given = (bonus_scale, margin_scale, step_scale, regularisation_scale)
+        c_b, c_e, c_eta, c_tau = (
+            default if value is None else value for value, default in zip(given, SCALES[tuning], strict=True)
         )
-        self.start(problem, unvisited == "optimistic")
+        self.start(problem, tuning == "practical" if unvisited is None else unvisited == "optimistic")
         self.set_bonus(episodes, delta, c_b, c_b if scale_entropy_bonus else 1.0)
         H, S, A, m, gap = self.H, self.S, self.A, self.m, problem.slater_gap
         self.dual_bound = 4 * H / gap if dual_bound is None else dual_bound
