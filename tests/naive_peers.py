@@ -114,6 +114,9 @@ class NaiveUOptRPGPD(NumpyFlexDOME):
             V[0] += entropy[h]
         return Q
 
+    def values(self):
+        return np.einsum("s,sa,jsa->j", self.initial, self.policy[0], self.q_values(0.0)[:, 0])  # V_r without entropy
+
     def observe(self, episode):
         self.record(episode)
         if self.slips:
@@ -152,7 +155,7 @@ class NaiveOptPessPrimalDual(NumpyFlexDOME):
         self.of_mean, self.of_transitions = root / own, root * (1 - 1 / own)
         self.eps = lambda k: margin * c_e * (np.log(k / each) + 1) / np.sqrt(k * np.log(k / each))
         self.inverse_eta = lambda k: self.weight / (problem.slater_gap * H * np.sqrt(k))
-        self.plan = self.values_of(self.policy)
+        self.plan = self.values()[1:]
 
     def bonuses(self):
         root = np.sqrt(np.maximum(self.N, 1.0))
@@ -166,12 +169,11 @@ class NaiveOptPessPrimalDual(NumpyFlexDOME):
             Q = np.where(self.N[h] == 0, self.most(h, cap)[:-1], Q)
         return Q
 
-    def values_of(self, pi):
-        """(m,) estimated utilities of a policy."""
-        (bar, p), V = self.model(), np.zeros((self.m + 1, self.S))
+    def values(self):
+        pi, (bar, p), V = self.policy, self.model(), np.zeros((self.m + 1, self.S))
         for h in reversed(range(self.H)):
             V = np.einsum("sa,jsa->js", pi[h], self.q_step(h, bar, p, V))
-        return V[1:] @ self.initial
+        return V @ self.initial
 
     def observe(self, episode):
         self.lam = np.maximum(self.lam + self.alpha() + self.eps(self.t) - self.plan, 0)

@@ -20,6 +20,7 @@ from flexdome.learners.tuning import checked, chosen, one_of, switch, untried
 from flexdome.theory import bonus_logs, burn_in, error_constant, margin_coefficient, theorem1, theorem2
 from flexdome.theory.constants import as_confidence
 from flexdome.theory.schedules import Margin, Power
+from naive import evaluate
 from naive_peers import TWINS
 from runs import World, problem_of, small_cmdp
 
@@ -351,6 +352,13 @@ def test_a_power_is_coefficient_shift_and_exponent_and_a_margin_its_formula() ->
     assert Margin(2.0, math.exp(16.0) / 64.0)(64.0) == pytest.approx(2.0, rel=1e-14)  # 2 x 1/2 x 16^(1/4)
 
 
+def test_theorem_1_has_scales_of_one_and_a_confidence_of_one_tenth_unless_given() -> None:
+    eta, tau, margin = (float(x.ravel()[0]) for x in theorem1(PAPER[0]).table(10, 1, 1))
+    assert eta == pytest.approx(0.14677992676220694, rel=TIGHT)
+    assert tau == pytest.approx(0.6812920690579612, rel=TIGHT)
+    assert margin == pytest.approx(18929.1182429672, rel=TIGHT)
+
+
 def test_theorem_2_takes_each_coefficient_as_one_unless_given() -> None:
     assert [float(x.ravel()[0]) for x in theorem2(0.5).table(1, 1, 1)] == [0.125, 0.5, 0.5]
     named = {"c_eta": 0, "c_tau": 1, "c_margin": 2}
@@ -492,6 +500,14 @@ def test_a_learner_knows_whether_its_schedules_are_the_users() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_one_sample_of_a_threshold_is_its_mean(name: str) -> None:
+    learner = fd.make_learner(name, fd.Problem(2, 2, 1, 0, [math.nan], 0.5))
+    assert learner.beliefs().thresholds.tolist() == [0.0]
+    learner.observe(fd.Episode([0, 1], [1], [0.5], [[0.5]], [[0.3]]))
+    assert learner.beliefs().thresholds.tolist() == [0.3]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_learner_put_back_together_from_its_state_goes_on_alike(name: str) -> None:
     options = {"margin_scale": 100.0} if name == "anchordome" else {"bonus_scale": 0.0}
     learner, again = (made(name, OTHER, **options) for _ in range(2))
@@ -558,6 +574,9 @@ def test_a_bad_schedule_is_named_with_the_episode_where_it_goes_wrong() -> None:
         (fd.Schedules(lambda t: -1.0 if t == 6 else 0.1, 0.1), "eta at episode 6 is -1.0"),
         (fd.Schedules(lambda t: 20.0 if t == 6 else 0.1, 0.1), r"eta \* tau at episode 6 is 2;"),
         (fd.Schedules(0.1, 0.1, lambda t: [0.1, math.nan] if t == 6 else 0.1), "margin at episode 6 is nan"),
+        (fd.Schedules(0.1, 0.1, lambda t: [0.1, 0.1, 0.1] if t == 6 else 0.1), r"margin at episode 6 has shape \(3,\)"),
+        (fd.Schedules(0.1, 0.1, [0.1, 0.1, 0.1]), r"margin has shape \(3,\); it must be a number or have shape \(2,\)"),
+        (fd.Schedules([0.1, 0.1], 0.1), r"eta has shape \(2,\); it must be a number"),
     ):
         with pytest.raises(fd.ValidationError, match=message):
             bad.table(4, 5, 2)
@@ -655,9 +674,35 @@ def test_a_learner_starts_as_its_twin_does(name: str, options: dict[str, Any], l
     options = {"episodes": 40, **options}
     learner, twin, world = fd.make_learner(name, problem, **options), TWINS[name](problem, **options), World(cmdp)
     for _ in range(25):
-        np.testing.assert_allclose(learner.beliefs().widths, twin.widths(), rtol=1e-11)
+        told = learner.beliefs()
+        np.testing.assert_allclose(told.widths, twin.widths(), rtol=1e-11)
+        np.testing.assert_allclose([told.value, *told.utilities], twin.values(), rtol=1e-10)
+        np.testing.assert_allclose(told.thresholds, twin.alpha(), rtol=1e-12)
+        np.testing.assert_array_equal(told.visits, twin.N)
         episode = world.play(learner.policy)
         learner.observe(episode)
         twin.observe(episode)
         np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(learner.policy, twin.policy, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("episodes", [0, 5])
+def test_a_twin_to_which_all_is_revealed_holds_the_truth(name: str, episodes: int) -> None:
+    cmdp = small_cmdp(2, S=4, m=2)
+    twin = TWINS[name](cmdp.problem(reveal=("rewards", "utilities", "transitions")), episodes=40)
+    world = World(cmdp)
+    for _ in range(episodes):
+        twin.observe(world.play(twin.policy))
+    truth = evaluate(cmdp.transitions, cmdp.model.f, cmdp.initial, twin.policy)
+    np.testing.assert_allclose(twin.values(), truth, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["flexdome", "optprimaldual", "rpd-oe", "optpess-pd"])
+def test_a_twin_counts_a_known_mean_as_itself_and_the_most_after_it(name: str) -> None:
+    cmdp = small_cmdp(2, S=4, m=2)  # H = 4
+    twin = TWINS[name](cmdp.problem(reveal=("rewards",)), tuning="practical", unvisited="optimistic")
+    expected = [np.mean(cmdp.rewards[0] + 3.0, axis=-1) @ cmdp.initial, 4.0, 4.0]
+    np.testing.assert_allclose(twin.values(), expected, rtol=1e-12)
+    known = TWINS[name](cmdp.problem(reveal=("transitions",)), tuning="practical", unvisited="optimistic")
+    np.testing.assert_allclose(known.values(), [4.0, 4.0, 4.0], rtol=1e-12)  # an unknown mean is 1 at every step

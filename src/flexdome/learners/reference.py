@@ -162,6 +162,10 @@ class NumpyFlexDOME:
             V = np.einsum("sa,jsa->js", pi[h], Q[:, h])
         return Q, V @ self.initial
 
+    def values(self) -> Float:
+        """(m + 1,) the estimated reward and utilities of the policy."""
+        return self.evaluate()[1][:-1]
+
     def alpha(self) -> Float:
         """(m,) the known thresholds, or the mean of the samples."""
         sampled = self.alpha_sum / np.maximum(self.alpha_count, 1.0)
