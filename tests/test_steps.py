@@ -191,7 +191,7 @@ def test_the_multiplier_of_cpd_po_is_zero_or_its_bound_by_the_optimistic_utility
     for _ in range(80):
         fd.simulate(learner, cmdp, episodes=5)
         lo, up, est = boxes(learner)
-        g = est.f[1] + learner._set.xi(est)[1]
+        g = 1.0 - (est.costs[0] - learner._set.xi(est)[1])  # g^ = 0 and xi = 1 where N = 0
         most = extended_policy_value(lo, up, g, cmdp.initial, learner.policy, 1.0)
         expected = learner.dual_bound if most < cmdp.alpha[0] else 0.0
         assert learner.multipliers[0] == expected
@@ -204,7 +204,7 @@ def test_a_step_of_cpd_po_is_the_slow_one():
     cmdp = small(states=3)
     learner = fd.make_learner("cpd-po", cmdp.problem(), episodes=50, tuning="practical", bonus_scale=0.05)
     fd.simulate(learner, cmdp, episodes=20)
-    before, score = learner.policy, learner._score.copy()
+    before, score = learner.policy, learner._own.score.copy()
     lo, up, _ = boxes(learner)
     upper = highest_occupancy(lo, up, cmdp.initial, before, 1.0)
     lower = highest_occupancy(lo, up, cmdp.initial, before, -1.0)
@@ -226,7 +226,7 @@ def test_a_step_of_cpd_po_is_the_slow_one():
     for h in range(H):
         at = h, states[h], actions[h]
         expected[at] += loss[h:].sum() / (upper[at] + gamma)
-    np.testing.assert_allclose(learner._score, expected, atol=1e-9)
+    np.testing.assert_allclose(learner._own.score, expected, atol=1e-9)
     pi = np.exp(-learner._eta * expected)
     np.testing.assert_allclose(learner.policy, pi / pi.sum(axis=-1, keepdims=True), atol=1e-9)
 
@@ -239,17 +239,17 @@ def test_the_potential_of_omdpd_drives_its_penalty():
     learner = fd.make_learner(
         "omdpd", cmdp.problem(), episodes=300, tuning="practical", bonus_scale=1e-4, scale=0.5, growth=0.2
     )
-    lam = [learner._lam.copy()]
+    lam = [learner._own.lam.copy()]
     for _ in range(60):
-        excess = learner._excess.copy()
+        excess = learner._own.excess.copy()
         fd.simulate(learner, cmdp, episodes=1)
-        np.testing.assert_allclose(learner._lam, lam[-1] + 0.5 * excess)  # lam_{k+1} = lam_k + a [c . q_k]_+
-        lam.append(learner._lam.copy())
-        potential = np.exp(0.2 * learner._lam) - 1.0
+        np.testing.assert_allclose(learner._own.lam, lam[-1] + 0.5 * excess)  # lam_{k+1} = lam_k + a [c . q_k]_+
+        lam.append(learner._own.lam.copy())
+        potential = np.exp(0.2 * learner._own.lam) - 1.0
         np.testing.assert_allclose(learner.multipliers, 0.2 * (potential + 1.0))  # Phi' = beta (Phi + 1)
     assert (np.diff(np.array(lam)[:, 0]) >= 0).all()
     assert lam[-1][0] > lam[0][0]
-    x = learner._x
+    x = learner._own.x
     np.testing.assert_allclose(x.sum(axis=(1, 2)), 1.0, atol=1e-8)
 
 
@@ -272,7 +272,7 @@ def test_the_occupancies_of_sv_ops_are_optimistically_safe():
     for _ in range(20):
         fd.simulate(learner, cmdp, episodes=15)
         utilities = learner.beliefs().utilities
-        if learner._safe:
+        if learner._own.safe:
             assert utilities[0] >= learner.thresholds[0] - 1e-6 or learner.planned != learner.episode
 
 

@@ -30,17 +30,17 @@ With ``replan`` a step is made from the summed loss estimates of all episodes si
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
-from flexdome.errors import ValidationError
 from flexdome.kernels.extended import extended_values
 from flexdome.learners.base import Arrays
 from flexdome.learners.confidence import estimates
-from flexdome.learners.loop_free import LoopFreeSet, occupancy_bound, optimistic_value
+from flexdome.learners.loop_free import LoopFreeSet, check_constants, occupancy_bound, optimistic_value
 from flexdome.learners.program_learner import Plan, ProgramLearner
 from flexdome.learners.records import LARGEST_SUM, StateReader
 from flexdome.learners.tuning import Tuning, checked, chosen
@@ -48,6 +48,15 @@ from flexdome.learners.tuning import Tuning, checked, chosen
 __all__ = ["CPDPO"]
 
 PRACTICAL = {"bonus_scale": 1e-3, "step_size": 1e-2, "exploration": 1e-2, "dual_scale": 2.0}  # docs/tuning.md
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the next step starts from, each (H, S, A): the sum of Q^ - B, and q-up and B of what is played."""
+
+    score: Float
+    upper: Float
+    bonus: Float
 
 
 class CPDPO(ProgramLearner):
@@ -89,33 +98,32 @@ class CPDPO(ProgramLearner):
             "dual_scale": dual_scale,
         }
         numbers = chosen(tuning, theory, PRACTICAL, named)
-        if numbers["exploration"] <= 0.0:
-            raise ValidationError(f"exploration is {numbers['exploration']!r}; it must be positive")
+        check_constants(numbers, ("exploration",))
         given = {"delta": delta, "tuning": tuning, **numbers}
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         self._set = LoopFreeSet(problem, episodes, delta, numbers["bonus_scale"])
         self._eta, self._gamma = numbers["step_size"], numbers["exploration"]
         self.dual_bound = numbers["dual_scale"] * H / problem.slater_gap  # Lambda
-        self._score = np.zeros((H, S, A))  # sum of Q^ - B
-        self._upper = np.ones((H, S, A))
-        self._bonus = np.zeros((H, S, A))
+        self._own = Own(np.zeros((H, S, A)), np.ones((H, S, A)), np.zeros((H, S, A)))
         self._begin()
 
     def _plan(self, episodes: int) -> Plan:
+        own = self._own
+        score = own.score
         if episodes > 0:
-            self._score += self._losses() / (self._upper + self._gamma) - episodes * self._bonus
-        logits = -self._eta * self._score
+            score = score + (self._losses() / (own.upper + self._gamma) - episodes * own.bonus)
+        logits = -self._eta * score
         logits -= logits.max(axis=-1, keepdims=True)
         pi = np.exp(logits)
         pi /= pi.sum(axis=-1, keepdims=True)
 
         est = estimates(self.problem, self.records)
         transitions, mu = self._set.transitions(est), self.problem.initial
-        optimistic = est.f + self._set.xi(est)
-        values = np.array([optimistic_value(transitions, mu, pi, g) for g in optimistic])
+        values = np.array([optimistic_value(transitions, mu, pi, g) for g in self._set.optimistic(est)])
         lam = np.where(values[1:] < self.thresholds, self.dual_bound, 0.0)
-        self._upper = occupancy_bound(transitions, mu, pi)
-        self._bonus = self._dilated(transitions.arrays, pi, occupancy_bound(transitions, mu, pi, -1.0))
+        upper, lower = (occupancy_bound(transitions, mu, pi, sign) for sign in (1.0, -1.0))
+        own = Own(score, upper, self._dilated(transitions.arrays, pi, upper, lower))
+        self._own = own
         return Plan.single(pi, lam, values)
 
     def _losses(self) -> Float:
@@ -127,10 +135,10 @@ class CPDPO(ProgramLearner):
         losses: Float = (to_go[0] + np.einsum("i,ihsa->hsa", lam, to_go[1:])) / (1.0 + m * self.dual_bound)
         return losses
 
-    def _dilated(self, transitions: tuple[Float, Float, Float, Float], pi: Float, lower: Float) -> Float:
+    def _dilated(self, transitions: tuple[Float, Float, Float, Float], pi: Float, upper: Float, lower: Float) -> Float:
         """B (H, S, A)."""
         H, S, _ = pi.shape
-        share = (3.0 * self._gamma * H + H * (self._upper - lower)) / (self._upper + self._gamma)
+        share = (3.0 * self._gamma * H + H * (upper - lower)) / (upper + self._gamma)
         b = np.repeat((pi * share).sum(axis=-1, keepdims=True), pi.shape[2], axis=2)
         B = np.zeros_like(pi)
         extended_values(*transitions, b, pi, 1.0, 1.0 + 1.0 / H, B, np.zeros((H + 1, S)))
@@ -140,10 +148,10 @@ class CPDPO(ProgramLearner):
         return self._set.width(estimates(self.problem, self.records))
 
     def _memory(self) -> Arrays:
-        return {"score": self._score, "upper": self._upper, "bonus": self._bonus}
+        return {"score": self._own.score, "upper": self._own.upper, "bonus": self._own.bonus}
 
     def _recall(self, reader: StateReader) -> None:
-        shape = self._score.shape
-        self._score = reader.take("own_score", shape, -LARGEST_SUM, LARGEST_SUM)
-        self._upper = reader.take("own_upper", shape, -1e-9, 2.0)
-        self._bonus = reader.take("own_bonus", shape, -LARGEST_SUM, LARGEST_SUM)
+        shape = self._own.score.shape
+        score = reader.take("own_score", shape, -LARGEST_SUM, LARGEST_SUM)
+        upper = reader.take("own_upper", shape, -1e-9, 2.0)
+        self._own = Own(score, upper, reader.take("own_bonus", shape, -LARGEST_SUM, LARGEST_SUM))

@@ -5,20 +5,36 @@ u = log(8 m |X|^2 A T / delta):
 
     xi(s, a)      = min{1, sqrt(4 u / n)}                                    width of rewards and costs
     eps(s, a, s') = min{1, 2 sqrt(p^ u / n') + 14 u / (3 n')}                half-width of the box of transitions
+
+g^ is a sum of costs over n, hence 0 where N = 0, and the optimistic cost g^ - xi is -1 there: nothing is clipped at the
+natural range. In utility form that is a utility of 2.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
+from flexdome.errors import ValidationError
 from flexdome.kernels.extended import extended_values, upper_occupancy
 from flexdome.learners.confidence import Estimates, TransitionSet, around
 
-__all__ = ["LoopFreeSet", "occupancy_bound", "optimistic_value"]
+__all__ = ["LoopFreeSet", "check_constants", "occupancy_bound", "optimistic_value"]
+
+LARGEST = 1e30  # of any constant: products of three and their squares are still numbers
+
+
+def check_constants(numbers: Mapping[str, float], positive: tuple[str, ...]) -> None:
+    """Each of ``numbers`` is at most LARGEST, and those called ``positive`` are at least 1 / LARGEST."""
+    for name, value in numbers.items():
+        if name in positive and value < 1.0 / LARGEST:
+            raise ValidationError(f"{name} is {value!r}; it must be positive, and at least {1.0 / LARGEST:g}")
+        if value > LARGEST:
+            raise ValidationError(f"{name} is {value!r}; it must be at most {LARGEST:g}")
 
 
 class LoopFreeSet:
@@ -33,6 +49,11 @@ class LoopFreeSet:
         """(1 + m, H, S, A)."""
         width = np.minimum(self.scale * np.sqrt(4.0 * self.log / est.n), 1.0)
         return est.width(np.where(est.visits > 0.0, width, 1.0))
+
+    def optimistic(self, est: Estimates) -> Float:
+        """(1 + m, H, S, A): r^ + xi, and the utilities 1 - (g^ - xi)."""
+        xi = self.xi(est)
+        return np.concatenate([est.f[:1] + xi[:1], 1.0 - (est.costs - xi[1:])])
 
     def transitions(self, est: Estimates) -> TransitionSet:
         """The box."""

@@ -24,35 +24,58 @@ Phi'(lam) = beta (Phi(lam) + 1). Thresholds are assumed known: where they are no
 Deviations
 ----------
 Nothing in these steps but the estimates depends on what was played. With ``replan`` the n steps of n episodes are made
-with the estimates there are, in at most ``inner_steps`` steps of equal weight. A step that would change odds by more
-than exp(30) is shortened to that.
+with the estimates there are, in at most ``inner_steps`` steps of equal weight. Each step is one exact projection; q^_k
+counts as at least 1e-30 in every cell, and a step whose exponents differ by more than 10,000 is scaled down to that
+(:func:`flexdome.learners.projection.mirror_step`). Phi' is followed up to beta lam = 30 (``STEEPEST``), 1e13 times its
+first value, and stays there: more could not be told from a best response. That needs a summed violation of 30 / (a
+beta), 60 sqrt(K) 2 H in the theory and 3,000 in practical tuning, far above what the method is meant to allow; a run in
+which ``multipliers`` stands at beta exp(30) is one in which it has failed.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_int
-from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays
 from flexdome.learners.confidence import TransitionSet, estimates
+from flexdome.learners.loop_free import check_constants
 from flexdome.learners.optcmdp import OptimisticSet, Unvisited, as_option
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
-from flexdome.learners.projection import Occupancy, first_occupancy, project
+from flexdome.learners.projection import Occupancy, first_occupancy, mirror_step
 from flexdome.learners.records import LARGEST_SUM, StateReader
 from flexdome.learners.tuning import Tuning, checked, chosen, untried
 
 __all__ = ["OMDPD"]
 
 PRACTICAL = {"bonus_scale": 1e-3, "scale": 1.0, "growth": 0.01}  # docs/tuning.md
-LEAST = 1e-250
 STEEPEST = 30.0  # beta lam above which the exponential is not followed
-PART = 10.0  # exponent of one projection
-LONGEST = 30.0  # exponent of one step: odds that change by more than exp(30) make a best response already
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the next step starts from.
+
+    Attributes
+    ----------
+    hat, x : q^_k, and the (H, S, A) of q_k
+    lam, excess : (m,) lam_k and [c~_k . q_k]_+
+    met, expected : (H, S, A) G_k and M_k
+    variation : sum of max |G - M|^2
+    """
+
+    hat: Occupancy
+    x: Float
+    lam: Float
+    excess: Float
+    met: Float
+    expected: Float
+    variation: float
 
 
 class OMDPD(ProgramLearner):
@@ -89,9 +112,7 @@ class OMDPD(ProgramLearner):
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
         theory = {"bonus_scale": 1.0, "scale": 1.0 / (2.0 * H), "growth": 1.0 / (2.0 * math.sqrt(episodes))}
         numbers = chosen(tuning, theory, PRACTICAL, {"bonus_scale": bonus_scale, "scale": scale, "growth": growth})
-        for name in ("scale", "growth"):
-            if numbers[name] <= 0.0:
-                raise ValidationError(f"{name} is {numbers[name]!r}; it must be positive")
+        check_constants(numbers, ("scale", "growth"))
         self._inner = as_int("inner_steps", inner_steps, 1, 10**6)
         optimistic = untried(tuning, unvisited, "optimistic")
         given = {"delta": delta, "tuning": tuning, **numbers, "inner_steps": self._inner, **as_option(optimistic)}
@@ -99,82 +120,82 @@ class OMDPD(ProgramLearner):
         self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], "bernstein", optimistic)
         self._a, self._beta = numbers["scale"], numbers["growth"]
         self._radius = math.sqrt(H * math.log(max(S * A, 2)))
-        self._hat = first_occupancy(H, S, A, problem.initial)  # q^
-        self._x = self._hat.x  # q
-        self._lam = np.zeros(m)
-        self._met = np.zeros((H, S, A))  # G_k
-        self._expected = np.zeros((H, S, A))  # M_k
-        self._excess = np.zeros(m)  # [c~_k . q_k]_+
-        self._variation = np.zeros(1)  # sum |G - M|^2
+        first, none = first_occupancy(H, S, A, problem.initial), np.zeros((H, S, A))
+        self._own = Own(first, first.x, np.zeros(m), np.zeros(m), none, none, 0.0)
         self._begin()
 
     def weight(self) -> Float:
         """(m,) Phi'(lam), what a unit of violation costs against a unit of reward."""
-        growing: Float = self._beta * np.exp(np.minimum(self._beta * self._lam, STEEPEST))
+        return self._slope_of(self._own.lam)
+
+    def _slope_of(self, lam: Float) -> Float:
+        growing: Float = self._beta * np.exp(np.minimum(self._beta * lam, STEEPEST))
         return growing
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
         transitions, f = self._set.transitions(est), self._set.means(est)
         costs = self.thresholds[:, None, None, None] / self.problem.horizon - f[1:]
+        own = self._own
         if episodes > 0 or self.episode > 0:
             steps = max(min(episodes, self._inner), 1)
             for _ in range(steps):
-                self._advance(transitions, f[0], costs, episodes / steps)
-        self._excess = np.maximum(np.einsum("ihsa,hsa->i", costs, self._x), 0.0)
-        self._met = self._gradient(f[0], costs, self._x)
-        values = np.einsum("jhsa,hsa->j", f, self._x)
-        return Plan.single(policy_of(self._x), self.weight(), values)
+                own = self._advanced(own, transitions, f[0], costs, episodes / steps)
+        own = self._met_by(own, f[0], costs)
+        values = np.einsum("jhsa,hsa->j", f, own.x)
+        plan = Plan.single(policy_of(own.x), self._slope_of(own.lam), values)
+        self._own = own
+        return plan
 
-    def _gradient(self, r: Float, costs: Float, x: Float) -> Float:
+    def _gradient(self, lam: Float, r: Float, costs: Float, x: Float) -> Float:
         """a (-r~ + sum over violated i of Phi'(lam_i) c~_i)."""
         violated = np.einsum("ihsa,hsa->i", costs, x) > 0.0
-        slope: Float = self._a * (-r + np.einsum("i,ihsa->hsa", self.weight() * violated, costs))
+        slope: Float = self._a * (-r + np.einsum("i,ihsa->hsa", self._slope_of(lam) * violated, costs))
         return slope
 
-    def _advance(self, transitions: TransitionSet, r: Float, costs: Float, episodes: float) -> None:
-        """The two steps, for so many episodes at once."""
-        self._variation = self._variation + episodes * float(np.abs(self._met - self._expected).max()) ** 2
-        eta = self._radius / math.sqrt(1.0 + float(self._variation[0]))
-        self._hat = self._moved(transitions, self._hat, episodes * eta * self._met)
-        self._lam = self._lam + episodes * self._a * self._excess
-        self._expected = self._gradient(r, costs, self._hat.x)
-        self._x = self._moved(transitions, self._hat, eta * self._expected).x
-        self._excess = np.maximum(np.einsum("ihsa,hsa->i", costs, self._x), 0.0)
-        self._met = self._gradient(r, costs, self._x)
+    def _met_by(self, own: Own, r: Float, costs: Float) -> Own:
+        """[c~_k . q_k]_+ and G_k."""
+        excess = np.maximum(np.einsum("ihsa,hsa->i", costs, own.x), 0.0)
+        return replace(own, excess=excess, met=self._gradient(own.lam, r, costs, own.x))
 
-    def _moved(self, transitions: TransitionSet, q: Occupancy, step: Float) -> Occupancy:
-        """argmin step . q' + KL(q' || q), in parts where the exponent is large."""
-        size = float(np.ptp(step))
-        step = step * min(1.0, LONGEST / max(size, LONGEST))
-        parts = max(math.ceil(min(size, LONGEST) / PART), 1)
-        for _ in range(parts):
-            log_x = np.log(np.maximum(q.x, LEAST)) - (step - step.mean()) / parts
-            q = project(transitions, log_x, q.p, self.problem.initial)
-        return q
+    def _advanced(self, own: Own, transitions: TransitionSet, r: Float, costs: Float, episodes: float) -> Own:
+        """The two steps, for so many episodes at once."""
+        mu = self.problem.initial
+        variation = own.variation + episodes * float(np.abs(own.met - own.expected).max()) ** 2
+        eta = self._radius / math.sqrt(1.0 + variation)
+        hat = mirror_step(transitions, own.hat, episodes * eta * own.met, mu)
+        lam = own.lam + episodes * self._a * own.excess
+        expected = self._gradient(lam, r, costs, hat.x)
+        x = mirror_step(transitions, hat, eta * expected, mu).x
+        moved = replace(own, hat=hat, x=x, lam=lam, expected=expected, variation=variation)
+        return self._met_by(moved, r, costs)
 
     def _widths(self) -> Float:
         return self._set.width(estimates(self.problem, self.records))
 
     def _memory(self) -> Arrays:
+        own = self._own
         return {
-            "hat_x": self._hat.x,
-            "hat_p": self._hat.p,
-            "x": self._x,
-            "lam": self._lam,
-            "met": self._met,
-            "expected": self._expected,
-            "excess": self._excess,
-            "variation": self._variation,
+            "hat_x": own.hat.x,
+            "hat_p": own.hat.p,
+            "x": own.x,
+            "lam": own.lam,
+            "met": own.met,
+            "expected": own.expected,
+            "excess": own.excess,
+            "variation": np.array([own.variation]),
         }
 
     def _recall(self, reader: StateReader) -> None:
-        shape, m = self._x.shape, self.problem.constraints
-        x = reader.take("own_hat_x", shape, 0.0, 2.0)
-        self._hat = Occupancy(x, reader.rows("own_hat_p", (*shape, shape[1])), np.zeros(0))
-        self._x = reader.take("own_x", shape, 0.0, 2.0)
-        self._lam = reader.take("own_lam", (m,), 0.0, LARGEST_SUM)
-        self._met = reader.take("own_met", shape, -LARGEST_SUM, LARGEST_SUM)
-        self._expected = reader.take("own_expected", shape, -LARGEST_SUM, LARGEST_SUM)
-        self._excess = reader.take("own_excess", (m,), 0.0, LARGEST_SUM)
-        self._variation = reader.take("own_variation", (1,), 0.0, LARGEST_SUM)
+        shape, m = self._own.x.shape, self.problem.constraints
+        hat_x = reader.take("own_hat_x", shape, 0.0, 2.0)
+        hat_p = reader.rows("own_hat_p", (*shape, shape[1]))
+        self._own = Own(
+            hat=Occupancy(hat_x, hat_p, np.zeros(0)),
+            x=reader.take("own_x", shape, 0.0, 2.0),
+            lam=reader.take("own_lam", (m,), 0.0, LARGEST_SUM),
+            excess=reader.take("own_excess", (m,), 0.0, LARGEST_SUM),
+            met=reader.take("own_met", shape, -LARGEST_SUM, LARGEST_SUM),
+            expected=reader.take("own_expected", shape, -LARGEST_SUM, LARGEST_SUM),
+            variation=float(reader.take("own_variation", (1,), 0.0, LARGEST_SUM)[0]),
+        )

@@ -23,19 +23,18 @@ are not, the mean of their samples is used, and lam = 1 while that mean is not b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
-from flexdome.learners.base import Arrays
 from flexdome.learners.baseline import as_baseline, stored_baseline
 from flexdome.learners.confidence import Estimates, TransitionSet
 from flexdome.learners.loop_free import occupancy_bound
-from flexdome.learners.program_learner import Plan
-from flexdome.learners.records import StateReader
-from flexdome.learners.sv_ops import SVOPS
+from flexdome.learners.program_learner import Plan, policy_of
+from flexdome.learners.sv_ops import SVOPS, Own
 from flexdome.learners.tuning import Tuning
 
 __all__ = ["SOPS"]
@@ -73,39 +72,32 @@ class SOPS(SVOPS):
         self.safe_policy = as_baseline(self.id, problem, safe_policy)
         more = {"safe_policy": stored_baseline(self.safe_policy)}
         self._prepare(problem, episodes, delta, seed, replan, tuning, bonus_scale, step_size, exploration, more)
-        self._weight = 1.0  # lam, with which the safe policy is drawn
         self._begin()
 
-    def _played_from(self, est: Estimates, transitions: TransitionSet, pi: Float) -> Plan:
-        H, mu, safe = self.problem.horizon, self.problem.initial, self.safe_policy
-        tau, beta = H - self.thresholds, H - safe.utilities
+    def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> tuple[Plan, Own]:
+        H, mu, known = self.problem.horizon, self.problem.initial, self.safe_policy
+        pi = policy_of(own.q.x)
         bound = occupancy_bound(transitions, mu, pi)
         costs = est.costs + self._set.xi(est)[1:]
         w = np.minimum(np.einsum("ihsa,hsa->i", costs, bound), float(H))
         if self.episode == 0:
             w = np.full_like(w, float(H))  # lam_0
-        self._weight = self._mixing(w, tau, beta)
-        own = occupancy_bound(transitions, mu, safe.policy)
-        self._upper = self._weight * own + (1.0 - self._weight) * bound
-        values = self._values(est)
-        values[1:] = self._weight * safe.utilities + (1.0 - self._weight) * values[1:]
-        weights = np.array([self._weight, 1.0 - self._weight])
-        return Plan(np.stack([safe.policy, pi]), weights, self._lam.copy(), values)
-
-    def _mixing(self, w: Float, tau: Float, beta: Float) -> float:
-        """lam_t."""
-        if not self._safe or (beta >= tau).any():
-            return 1.0
-        over = w > tau
-        return float(((w - tau) / (w - beta))[over].max()) if over.any() else 0.0
+        weight = mixing(w, H - self.thresholds, H - known.utilities) if own.safe else 1.0
+        upper = weight * occupancy_bound(transitions, mu, known.policy) + (1.0 - weight) * bound
+        values = self._values(est, own.q.x)
+        values[1:] = weight * known.utilities + (1.0 - weight) * values[1:]
+        weights = np.array([weight, 1.0 - weight])
+        plan = Plan(np.stack([known.policy, pi]), weights, own.lam.copy(), values)
+        return plan, replace(own, upper=upper, weight=weight)
 
     def notes(self) -> dict[str, float]:
         """With what probability the known safe policy is played, and whether an occupancy was optimistically safe."""
-        return {"baseline": self._weight, **super().notes()}
+        return {"baseline": self._own.weight, **super().notes()}
 
-    def _memory(self) -> Arrays:
-        return {**super()._memory(), "weight": np.array([self._weight])}
 
-    def _recall(self, reader: StateReader) -> None:
-        super()._recall(reader)
-        self._weight = float(reader.take("own_weight", (1,), 0.0, 1.0)[0])
+def mixing(w: Float, tau: Float, beta: Float) -> float:
+    """lam_t; 1 where the known policy is not safe."""
+    if (beta >= tau).any():
+        return 1.0
+    over = w > tau
+    return float(((w - tau) / (w - beta))[over].max()) if over.any() else 0.0

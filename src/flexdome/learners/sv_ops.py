@@ -18,26 +18,28 @@ their samples is used. Step and gamma are options.
 
 Deviations
 ----------
-With ``replan`` a step is made from the summed loss estimates of all episodes since the last one; where that makes an
-exponent above 10 it is made in equal parts with a projection after each, as the published steps would have them.
+With ``replan`` a step is made from the summed loss estimates of all episodes since the last one. q^_t counts as at
+least 1e-30 in every cell, and exponents that differ by more than 10,000 are scaled down to that
+(:func:`flexdome.learners.projection.mirror_step`). Where the safest q of the set has less than 1e-5 H to spare, tau_i
+is raised by what lacks: the safe set must have an interior.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
-from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays
 from flexdome.learners.confidence import Estimates, TransitionSet, estimates
-from flexdome.learners.loop_free import LoopFreeSet, occupancy_bound
+from flexdome.learners.loop_free import LoopFreeSet, check_constants, occupancy_bound
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
 from flexdome.learners.programs import oracle_of
-from flexdome.learners.projection import Occupancy, first_occupancy, project
+from flexdome.learners.projection import Occupancy, first_occupancy, mirror_step
 from flexdome.learners.records import LARGEST_SUM, StateReader
 from flexdome.learners.tuning import Tuning, checked, chosen
 from flexdome.planning.decomposition import slack_mixture
@@ -45,9 +47,28 @@ from flexdome.planning.decomposition import slack_mixture
 __all__ = ["SVOPS"]
 
 PRACTICAL = {"bonus_scale": 1e-3, "step_size": 1e-2, "exploration": 1e-2}  # docs/tuning.md
-ROOM = 1e-7  # relative to H: with less slack than this no q counts as safe
-LONGEST = 10.0  # exponent of one part of a step
-LEAST = 1e-250  # an occupancy below this is kept at it
+ROOM = 1e-5  # relative to H: what the safest q has to spare, or is given
+UNSAFE = 1e-9  # relative to H: a slack below minus this means that no q is safe
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the next step starts from.
+
+    Attributes
+    ----------
+    q : q^_t
+    upper : u_t of what is played
+    lam : (m,) of the projection, over the step: utilities against rewards
+    safe : whether some q was optimistically safe
+    weight : with which a known safe policy is drawn
+    """
+
+    q: Occupancy
+    upper: Float
+    lam: Float
+    safe: bool
+    weight: float
 
 
 class SVOPS(ProgramLearner):
@@ -99,73 +120,70 @@ class SVOPS(ProgramLearner):
         theory = {"bonus_scale": 1.0, "step_size": root, "exploration": root}
         named = {"bonus_scale": bonus_scale, "step_size": step_size, "exploration": exploration}
         numbers = chosen(tuning, theory, PRACTICAL, named)
-        if numbers["exploration"] <= 0.0:
-            raise ValidationError(f"exploration is {numbers['exploration']!r}; it must be positive")
+        check_constants(numbers, ("exploration",))
         given = {"delta": delta, "tuning": tuning, **numbers, **more}
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         self._set = LoopFreeSet(problem, episodes, delta, numbers["bonus_scale"])
         self._eta, self._gamma = numbers["step_size"], numbers["exploration"]
-        self._q = first_occupancy(H, S, A, mu)
-        self._upper = np.ones((H, S, A))  # u_t of what is played
-        self._lam = np.zeros(problem.constraints)  # of the projection, over the step: utilities against rewards
-        self._safe = True  # whether some q was optimistically safe
+        nothing = np.zeros(problem.constraints)
+        self._own = Own(first_occupancy(H, S, A, mu), np.ones((H, S, A)), nothing, True, 1.0)
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
-        transitions = self._set.transitions(est)
+        transitions, own = self._set.transitions(est), self._own
         if episodes > 0 or self.episode > 0:
-            losses = (self.records.new_visits - self.records.new_sums[0]) / (self._upper + self._gamma)
-            self._q = self._projected(est, transitions, self._eta * losses)
-            self._lam = self._q.multipliers / (max(self._eta, LEAST) * max(episodes, 1))
-        return self._played_from(est, transitions, policy_of(self._q.x))
+            losses = (self.records.new_visits - self.records.new_sums[0]) / (own.upper + self._gamma)
+            own = self._projected(est, transitions, self._eta * losses, self._eta * max(episodes, 1))
+        plan, own = self._played_from(est, transitions, own)
+        self._own = own
+        return plan
 
-    def _projected(self, est: Estimates, transitions: TransitionSet, step: Float) -> Occupancy:
-        """q^_{t+1}; in utility form (g^ - xi) . q <= tau is (d^ + xi) . q >= alpha."""
-        alpha, mu = self.thresholds, self.problem.initial
-        u = est.f[1:] + self._set.xi(est)[1:]
-        slack = slack_mixture(oracle_of(transitions, np.concatenate([est.f[:1], u]), mu), alpha).value
-        self._safe = slack > ROOM * self.problem.horizon
-        q, lam = self._q, np.zeros(alpha.size)
-        parts = max(math.ceil(float(step.max()) / LONGEST), 1)
-        for _ in range(parts):
-            log_x = np.log(np.maximum(q.x, LEAST)) - step / parts
-            if self._safe:
-                q = project(transitions, log_x, q.p, mu, u, alpha)
-                lam = lam + q.multipliers
-            else:
-                q = project(transitions, log_x, q.p, mu)
-        return Occupancy(q.x, q.p, lam)
+    def _projected(self, est: Estimates, transitions: TransitionSet, slope: Float, length: float) -> Own:
+        """q^_{t+1}; in utility form (g^ - xi) . q <= tau is (1 - (g^ - xi)) . q >= alpha."""
+        H, mu, q = self.problem.horizon, self.problem.initial, self._own.q
+        optimistic, alpha = self._set.optimistic(est), self.thresholds
+        slack = float(slack_mixture(oracle_of(transitions, optimistic, mu), alpha).value)
+        safe = slack >= -UNSAFE * H
+        if not safe:
+            return replace(self._own, q=mirror_step(transitions, q, slope, mu), lam=np.zeros(alpha.size), safe=False)
+        q = mirror_step(transitions, q, slope, mu, optimistic[1:], alpha - max(ROOM * H - slack, 0.0))
+        lam = np.minimum(q.multipliers / length, LARGEST_SUM) if length > 0.0 else np.zeros(alpha.size)
+        return replace(self._own, q=q, lam=lam, safe=True)
 
-    def _played_from(self, est: Estimates, transitions: TransitionSet, pi: Float) -> Plan:
-        """The plan that plays ``pi``, and what it needs for the next step."""
-        self._upper = occupancy_bound(transitions, self.problem.initial, pi)
-        return Plan.single(pi, self._lam.copy(), self._values(est))
+    def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> tuple[Plan, Own]:
+        """The plan that plays q^, and what the next step needs."""
+        pi = policy_of(own.q.x)
+        upper = occupancy_bound(transitions, self.problem.initial, pi)
+        return Plan.single(pi, own.lam.copy(), self._values(est, own.q.x)), replace(own, upper=upper)
 
-    def _values(self, est: Estimates) -> Float:
-        values: Float = np.einsum("jhsa,hsa->j", est.f + self._set.xi(est), self._q.x)
+    def _values(self, est: Estimates, x: Float) -> Float:
+        values: Float = np.einsum("jhsa,hsa->j", self._set.optimistic(est), x)
         return values
 
     def notes(self) -> dict[str, float]:
         """Whether an optimistically safe occupancy was found."""
-        return {"safe": float(self._safe)}
+        return {"safe": float(self._own.safe)}
 
     def _widths(self) -> Float:
         return self._set.width(estimates(self.problem, self.records))
 
     def _memory(self) -> Arrays:
+        own = self._own
         return {
-            "x": self._q.x,
-            "p": self._q.p,
-            "lam": self._lam,
-            "upper": self._upper,
-            "safe": np.array([self._safe], dtype=np.int64),
+            "x": own.q.x,
+            "p": own.q.p,
+            "lam": own.lam,
+            "upper": own.upper,
+            "safe": np.array([own.safe], dtype=np.int64),
+            "weight": np.array([own.weight]),
         }
 
     def _recall(self, reader: StateReader) -> None:
-        shape = self._q.x.shape
+        shape = self._own.q.x.shape
         x = reader.take("own_x", shape, 0.0, 2.0)
         p = reader.rows("own_p", (*shape, shape[1]))
-        self._lam = reader.take("own_lam", (self.problem.constraints,), 0.0, LARGEST_SUM)
-        self._q = Occupancy(x, p, self._lam)
-        self._upper = reader.take("own_upper", shape, 0.0, 2.0)
-        self._safe = bool(reader.take("own_safe", (1,), 0, 1, whole=True)[0])
+        lam = reader.take("own_lam", (self.problem.constraints,), 0.0, LARGEST_SUM)
+        upper = reader.take("own_upper", shape, 0.0, 2.0)
+        safe = bool(reader.take("own_safe", (1,), 0, 1, whole=True)[0])
+        weight = float(reader.take("own_weight", (1,), 0.0, 1.0)[0])
+        self._own = Own(Occupancy(x, p, lam), upper, lam, safe, weight)
