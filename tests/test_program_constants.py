@@ -390,7 +390,7 @@ def test_an_overdue_plan_is_made_before_the_next_episode_and_not_earlier():
     learner = fd.make_learner("optcmdp-bonus", small_cmdp(S=2, A=2, H=2).problem(), episodes=100, replan=5)
     for episode, planned in ((4, 0), (5, 5), (9, 5), (11, 11)):
         learner.episode = episode
-        learner.catch_up()
+        learner.settle()
         assert learner.planned == planned
 
 

@@ -563,11 +563,12 @@ def test_a_plan_that_an_interrupt_prevented_is_made_before_the_next_episode(monk
     whole, cut = (fd.make_learner("optcmdp", cmdp.problem(), episodes=50, replan=10) for _ in range(2))
     fd.simulate(whole, cmdp)
 
-    def interrupt(self, doubled):
+    def interrupt(self, episodes):
         raise KeyboardInterrupt
 
+    cut.policy  # noqa: B018 (the first plan is made when it is asked for)
     with monkeypatch.context() as patch:
-        patch.setattr(type(cut).__mro__[1], "settle", interrupt)
+        patch.setattr(type(cut), "_plan", interrupt)
         with pytest.raises(KeyboardInterrupt):
             fd.simulate(cut, cmdp)
     assert cut.episode == 10

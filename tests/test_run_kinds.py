@@ -51,7 +51,7 @@ def make(name: str, cmdp: fd.CMDP, episodes: int = 12, cls: Any = None) -> Any:
 def test_what_decides_is_listed_by_hand_too() -> None:
     common = {"observe", "policy", "multipliers", "mixture", "episode"}
     own = {"flexdome": {"schedule"}, "anchordome": {"schedule"}, "proxdome": {"reserve"}}
-    own["optcmdp"] = {"draws", "steady", "settle", "catch_up"}
+    own["optcmdp"] = {"draws", "steady", "settle"}
     for name, _, _ in FAMILIES:
         assert {method for of, method in CASES if of == name} == common | own[name]
 

@@ -12,7 +12,7 @@ from flexdome.kernels.episodes import play
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.optimistic import count_thresholds
 
-__all__ = ["Records", "play_fixed", "record"]
+__all__ = ["Records", "play_fixed", "record", "record_played"]
 
 
 class Records(NamedTuple):
@@ -64,20 +64,29 @@ def record(records, states, actions, rewards, utilities, thresholds, new):
 
 
 @kernel
-def play_fixed(records, policies, choice, stop, truth, uniforms, thresholds, begin, end, buffers, played):
+def record_played(records, states, actions, rewards, utilities, thresholds, doubled, played):
+    """Add one episode that was played, and say in ``doubled[0]`` that it has doubled a count, if so.
+
+    ``played[0]`` counts the episode here, not in the caller: an interrupt may come between the two.
+    """
+    if record(records, states, actions, rewards, utilities, thresholds, True):
+        doubled[0] = 1
+    played[0] += 1
+
+
+@kernel
+def play_fixed(records, policies, choice, stop, truth, uniforms, thresholds, begin, end, buffers, doubled, played):
     """Play and record episodes ``begin`` to ``end`` (numbers of rows), each of policy ``choice[t]``.
 
-    Returns the row after the last one played, and whether a count has doubled; with ``stop`` that ends the call.
+    Returns the row after the last one played; with ``stop`` a count that has doubled ends the call.
     """
     none = np.zeros((0, 0))
-    doubled = False
     for t in range(begin, end):
         play(policies[choice[t]], truth, uniforms, t, buffers)
         observed = thresholds[t] if thresholds.size > 0 else none
-        doubled = record(
-            records, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, observed, True
+        record_played(
+            records, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, observed, doubled, played
         )  # fmt: skip
-        played[0] += 1
-        if doubled and stop:
-            return t + 1, doubled
-    return end, doubled
+        if doubled[0] and stop:
+            return t + 1
+    return end

@@ -104,8 +104,7 @@ class CPDPO(ProgramLearner):
         self._set = LoopFreeSet(problem, episodes, delta, numbers["bonus_scale"])
         self._eta, self._gamma = numbers["step_size"], numbers["exploration"]
         self.dual_bound = numbers["dual_scale"] * H / problem.slater_gap  # Lambda
-        self._own = Own(np.zeros((H, S, A)), np.ones((H, S, A)), np.zeros((H, S, A)))
-        self._begin()
+        self._origin = Own(np.zeros((H, S, A)), np.ones((H, S, A)), np.zeros((H, S, A)))
 
     def _plan(self, episodes: int) -> Plan:
         own = self._own
@@ -123,8 +122,7 @@ class CPDPO(ProgramLearner):
         lam = np.where(values[1:] < self.thresholds, self.dual_bound, 0.0)
         upper, lower = (occupancy_bound(transitions, mu, pi, sign) for sign in (1.0, -1.0))
         own = Own(score, upper, self._dilated(transitions.arrays, pi, upper, lower))
-        self._own = own
-        return Plan.single(pi, lam, values)
+        return Plan.single(pi, lam, values, own)
 
     def _losses(self) -> Float:
         """(H, S, A): the Lagrangian loss from each visited cell on, summed over the episodes since the last plan."""
@@ -148,10 +146,11 @@ class CPDPO(ProgramLearner):
         return self._set.width(estimates(self.problem, self.records))
 
     def _memory(self) -> Arrays:
-        return {"score": self._own.score, "upper": self._own.upper, "bonus": self._own.bonus}
+        own = self._now.own
+        return {"score": own.score, "upper": own.upper, "bonus": own.bonus}
 
-    def _recall(self, reader: StateReader) -> None:
-        shape = self._own.score.shape
+    def _recall(self, reader: StateReader) -> Own:
+        shape = self._origin.score.shape
         score = reader.take("own_score", shape, -LARGEST_SUM, LARGEST_SUM)
         upper = reader.take("own_upper", shape, -1e-9, 2.0)
-        self._own = Own(score, upper, reader.take("own_bonus", shape, -LARGEST_SUM, LARGEST_SUM))
+        return Own(score, upper, reader.take("own_bonus", shape, -LARGEST_SUM, LARGEST_SUM))

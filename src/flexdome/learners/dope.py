@@ -97,8 +97,6 @@ class DOPE(ProgramLearner):
         self._scale = numbers["bonus_scale"]
         self._log = math.log(2.0 * S * A * H * episodes / delta)
         self._baseline_episodes = baseline_episodes
-        self._baseline: bool  # whether pi_b is played
-        self._begin()
 
     def baseline_episodes(self, gap: float) -> float:
         """K_0."""
@@ -113,10 +111,10 @@ class DOPE(ProgramLearner):
         return self._scale * means, self._scale * bernstein(est, self._log)
 
     def _plan(self, episodes: int) -> Plan:
+        """``own`` says whether pi_b is played."""
         H, alpha, safe = self.problem.horizon, self.thresholds, self.safe_policy
         gap = float((safe.utilities - alpha).min())
         est = estimates(self.problem, self.records)
-        self._baseline = True
         if gap > 0.0 and self.episode >= self.baseline_episodes(gap):
             means, moves = self._beta(est)
             total = moves.sum(axis=-1)
@@ -124,14 +122,14 @@ class DOPE(ProgramLearner):
             f[0] += 3.0 * H / gap * means.max(axis=0) + H**2 / gap * total
             best = extended_program(around(est, moves), f, self.problem.initial, alpha - H)
             if best.feasible:
-                self._baseline = False
                 values = np.append(best.values[:1], H + best.values[1:])
-                return Plan.single(policy_of(best.occupancy), best.multipliers, values)
-        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), baseline_values(safe, est, self.problem.initial))
+                return Plan.single(policy_of(best.occupancy), best.multipliers, values, own=False)
+        values = baseline_values(safe, est, self.problem.initial)
+        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, own=True)
 
     def notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
-        return {"baseline": float(self._baseline)}
+        return {"baseline": float(self._now.own)}
 
     def _widths(self) -> Float:
         means, moves = self._beta(estimates(self.problem, self.records))
@@ -139,7 +137,7 @@ class DOPE(ProgramLearner):
         return width
 
     def _memory(self) -> Arrays:
-        return {"baseline": np.array([self._baseline], dtype=np.int64)}
+        return {"baseline": np.array([self._now.own], dtype=np.int64)}
 
-    def _recall(self, reader: StateReader) -> None:
-        self._baseline = bool(reader.take("own_baseline", (1,), 0, 1, whole=True)[0])
+    def _recall(self, reader: StateReader) -> bool:
+        return bool(reader.take("own_baseline", (1,), 0, 1, whole=True)[0])

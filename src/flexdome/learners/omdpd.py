@@ -121,12 +121,11 @@ class OMDPD(ProgramLearner):
         self._a, self._beta = numbers["scale"], numbers["growth"]
         self._radius = math.sqrt(H * math.log(max(S * A, 2)))
         first, none = first_occupancy(H, S, A, problem.initial), np.zeros((H, S, A))
-        self._own = Own(first, first.x, np.zeros(m), np.zeros(m), none, none, 0.0)
-        self._begin()
+        self._origin = Own(first, first.x, np.zeros(m), np.zeros(m), none, none, 0.0)
 
     def weight(self) -> Float:
         """(m,) Phi'(lam), what a unit of violation costs against a unit of reward."""
-        return self._slope_of(self._own.lam)
+        return self._slope_of(self._now.own.lam)
 
     def _slope_of(self, lam: Float) -> Float:
         growing: Float = self._beta * np.exp(np.minimum(self._beta * lam, STEEPEST))
@@ -143,9 +142,7 @@ class OMDPD(ProgramLearner):
                 own = self._advanced(own, transitions, f[0], costs, episodes / steps)
         own = self._met_by(own, f[0], costs)
         values = np.einsum("jhsa,hsa->j", f, own.x)
-        plan = Plan.single(policy_of(own.x), self._slope_of(own.lam), values)
-        self._own = own
-        return plan
+        return Plan.single(policy_of(own.x), self._slope_of(own.lam), values, own)
 
     def _gradient(self, lam: Float, r: Float, costs: Float, x: Float) -> Float:
         """a (-r~ + sum over violated i of Phi'(lam_i) c~_i)."""
@@ -174,7 +171,7 @@ class OMDPD(ProgramLearner):
         return self._set.width(estimates(self.problem, self.records))
 
     def _memory(self) -> Arrays:
-        own = self._own
+        own = self._now.own
         return {
             "hat_x": own.hat.x,
             "hat_p": own.hat.p,
@@ -186,11 +183,11 @@ class OMDPD(ProgramLearner):
             "variation": np.array([own.variation]),
         }
 
-    def _recall(self, reader: StateReader) -> None:
-        shape, m = self._own.x.shape, self.problem.constraints
+    def _recall(self, reader: StateReader) -> Own:
+        shape, m = self._origin.x.shape, self.problem.constraints
         hat_x = reader.take("own_hat_x", shape, 0.0, 2.0)
         hat_p = reader.rows("own_hat_p", (*shape, shape[1]))
-        self._own = Own(
+        return Own(
             hat=Occupancy(hat_x, hat_p, np.zeros(0)),
             x=reader.take("own_x", shape, 0.0, 2.0),
             lam=reader.take("own_lam", (m,), 0.0, LARGEST_SUM),

@@ -104,15 +104,14 @@ class OptAug(ProgramLearner):
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
         self._penalty, self._first = numbers["penalty"], first
-        self._lam = np.zeros(problem.constraints)  # of the next program
-        self._begin()
+        self._origin = np.zeros(problem.constraints)  # the multipliers of the next program
 
     def _plan(self, episodes: int) -> Plan:
-        est = estimates(self.problem, self.records)
+        est, before = estimates(self.problem, self.records), self._own
         if self.episode < self._first:
             safe = self.safe_policy
-            return Plan.single(safe.policy.copy(), self._lam.copy(), baseline_values(safe, est, self.problem.initial))
-        before = self._lam
+            values = baseline_values(safe, est, self.problem.initial)
+            return Plan.single(safe.policy.copy(), before.copy(), values, own=before)
         best = augmented_program(
             self._set.transitions(est),
             self._set.means(est),
@@ -121,8 +120,7 @@ class OptAug(ProgramLearner):
             self.thresholds,
             self._penalty,
         )
-        self._lam = best.multipliers
-        return Plan.single(policy_of(best.occupancy), before.copy(), best.values)
+        return Plan.single(policy_of(best.occupancy), before.copy(), best.values, own=best.multipliers)
 
     def notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
@@ -132,7 +130,7 @@ class OptAug(ProgramLearner):
         return self._set.width(estimates(self.problem, self.records))
 
     def _memory(self) -> Arrays:
-        return {"lam": self._lam}
+        return {"lam": self._now.own}
 
-    def _recall(self, reader: StateReader) -> None:
-        self._lam = reader.take("own_lam", self._lam.shape, 0.0, LARGEST_SUM)
+    def _recall(self, reader: StateReader) -> Float:
+        return reader.take("own_lam", (self.problem.constraints,), 0.0, LARGEST_SUM)

@@ -121,7 +121,6 @@ class OptCMDP(ProgramLearner):
         given = {"delta": delta, "tuning": tuning, **numbers, "confidence": confidence, **as_option(optimistic)}
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
-        self._begin()
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)

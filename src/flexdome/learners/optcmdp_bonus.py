@@ -74,7 +74,6 @@ class OptCMDPBonus(ProgramLearner):
         self._scale = numbers["bonus_scale"]
         self._log_p = math.log(6.0 * S * A * H * episodes / delta)
         self._log = 2.0 * math.log(6.0 * S * A * H * (m + 1) * episodes / delta)
-        self._begin()
 
     def _bonus(self, est: Estimates) -> Float:
         """(1 + m, H, S, A)."""

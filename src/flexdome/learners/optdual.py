@@ -22,7 +22,7 @@ with the set there is: a step for many episodes at once would be a leap.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,13 @@ from flexdome.planning.evaluation import deterministic_policy
 __all__ = ["OptDual"]
 
 PRACTICAL = {"bonus_scale": 1e-2, "dual_step": 0.1}  # docs/tuning.md
+
+
+class Own(NamedTuple):
+    """The multipliers, and the confidence set of the last plan as an oracle."""
+
+    lam: Float
+    oracle: ExtendedOracle
 
 
 class OptDual(ProgramLearner):
@@ -92,47 +99,45 @@ class OptDual(ProgramLearner):
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
         self._dual_step = numbers["dual_step"]
-        self._lam = np.zeros(m)
-        self._oracle: ExtendedOracle  # over the confidence set of the last plan
-        self._begin()
 
-    def _respond(self) -> Plan:
+    def _respond(self, own: Own) -> Plan:
         """Line 1: the best policy and model for the multipliers."""
         none = np.zeros((0, 0, 0))
-        actions, values = self._oracle.respond(np.append(1.0, self._lam), none.astype(bool), none)
-        return Plan.single(deterministic_policy(actions, self.problem.actions), self._lam.copy(), values)
+        actions, values = own.oracle.respond(np.append(1.0, own.lam), none.astype(bool), none)
+        return Plan.single(deterministic_policy(actions, self.problem.actions), own.lam.copy(), values, own)
 
-    def _move(self) -> None:
+    def _moved(self) -> Float:
         """Line 2: the multipliers, from what the plan held its utilities to be."""
-        self._lam = np.maximum(self._lam + self._dual_step * (self.thresholds - self._now.values[1:]), 0.0)
+        lam: Float = np.maximum(self._own.lam + self._dual_step * (self.thresholds - self._now.values[1:]), 0.0)
+        return lam
 
     def _plan(self, episodes: int) -> Plan:
+        lam = np.zeros(self.problem.constraints) if self._present is None else self._own.lam
         if episodes > 0:
-            self._move()
+            lam = self._moved()
         est = estimates(self.problem, self.records)
-        self._hold(self._set.transitions(est), self._set.means(est))
-        return self._respond()
+        oracle = ExtendedOracle(self._set.transitions(est), self._set.means(est), self.problem.initial)
+        return self._respond(Own(lam, oracle))
 
     def _step(self) -> Plan:
-        self._move()
-        return self._respond()
-
-    def _hold(self, transitions: TransitionSet, f: Float) -> None:
-        self._oracle = ExtendedOracle(transitions, f, self.problem.initial)
+        return self._respond(Own(self._moved(), self._own.oracle))
 
     def _widths(self) -> Float:
         return self._set.width(estimates(self.problem, self.records))
 
     def _memory(self) -> Arrays:
-        lo, up, spare, radius = self._oracle.transitions.arrays
-        return {"lam": self._lam, "lo": lo, "up": up, "spare": spare, "radius": radius, "f": self._oracle.model.f}
+        own: Own = self._now.own
+        lo, up, spare, radius = own.oracle.transitions.arrays
+        return {"lam": own.lam, "lo": lo, "up": up, "spare": spare, "radius": radius, "f": own.oracle.model.f}
 
-    def _recall(self, reader: StateReader) -> None:
-        shapes = {name: array.shape for name, array in self._memory().items()}
-        self._lam = reader.take("own_lam", shapes["lam"], 0.0, LARGEST_SUM)
-        lo, up, spare = (reader.take(f"own_{name}", shapes[name], -1e-9, 1.0) for name in ("lo", "up", "spare"))
-        radius = reader.take("own_radius", shapes["radius"], 0.0, 2.0)
+    def _recall(self, reader: StateReader) -> Own:
+        S, cells = self.problem.states, (self.problem.horizon, self.problem.states, self.problem.actions)
+        m, rows = self.problem.constraints, math.prod(cells)
+        lam = reader.take("own_lam", (m,), 0.0, LARGEST_SUM)
+        shapes = {"lo": (rows, S), "up": (rows, S), "spare": (rows,)}
+        lo, up, spare = (reader.take(f"own_{name}", shape, -1e-9, 1.0) for name, shape in shapes.items())
+        radius = reader.take("own_radius", (rows if self._set.ball else 0,), 0.0, 2.0)
         if (lo > up).any():
             raise ValidationError("state.own_lo exceeds state.own_up")
-        f = reader.take("own_f", shapes["f"], 0.0, LARGEST_SUM)
-        self._hold(TransitionSet(lo, up, spare, radius), f)
+        f = reader.take("own_f", (1 + m, *cells), 0.0, LARGEST_SUM)
+        return Own(lam, ExtendedOracle(TransitionSet(lo, up, spare, radius), f, self.problem.initial))

@@ -81,8 +81,6 @@ class OptPessLP(ProgramLearner):
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         S, A, H = problem.states, problem.actions, problem.horizon
         self._root = numbers["bonus_scale"] * math.sqrt(math.log(16.0 * S**2 * A * H * episodes / delta))
-        self._baseline: bool  # whether pi0 is played
-        self._begin()
 
     def _beta(self, est: Estimates) -> tuple[Float, Float]:
         """(1 + m, H, S, A) the part for the means, and (H, S, A) that for the transitions."""
@@ -90,6 +88,7 @@ class OptPessLP(ProgramLearner):
         return est.width(beta), np.zeros_like(beta) if est.known_p else beta
 
     def _plan(self, episodes: int) -> Plan:
+        """``own`` says whether pi0 is played."""
         H, S, mu = self.problem.horizon, self.problem.states, self.problem.initial
         alpha, safe = self.thresholds, self.safe_policy
         gap = float((safe.utilities - alpha).min())
@@ -99,20 +98,18 @@ class OptPessLP(ProgramLearner):
         f = np.concatenate([est.f[:1], -cost])  # V_c <= tau is V_{-c} >= -tau
         own = evaluate_batch(Model(est.p, NO_SUCCESSORS, f, mu), safe.policy[None])[0]
         tau, c0 = H - alpha, H - safe.utilities
-        self._baseline = gap <= 0.0 or bool((-own[1:] >= 0.5 * (tau + c0)).any())
-        if not self._baseline:
+        if gap > 0.0 and (-own[1:] < 0.5 * (tau + c0)).all():
             most = np.maximum(means.max(axis=0), transitions)
             f[0] += means[0] + S * H * transitions + 4.0 * H * (1.0 + S * H) / gap * most
             best = known_program(est.p, f, mu, -tau)
-            if best.feasible:
+            if best.feasible:  # unless the thresholds' estimates have moved
                 values = np.append(best.values[:1], H + best.values[1:])
-                return Plan.single(policy_of(best.occupancy), best.multipliers, values)
-            self._baseline = True  # the thresholds' estimates have moved
-        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), np.append(own[:1], H + own[1:]))
+                return Plan.single(policy_of(best.occupancy), best.multipliers, values, own=False)
+        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), np.append(own[:1], H + own[1:]), own=True)
 
     def notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
-        return {"baseline": float(self._baseline)}
+        return {"baseline": float(self._now.own)}
 
     def _widths(self) -> Float:
         H, S = self.problem.horizon, self.problem.states
@@ -121,7 +118,7 @@ class OptPessLP(ProgramLearner):
         return width
 
     def _memory(self) -> Arrays:
-        return {"baseline": np.array([self._baseline], dtype=np.int64)}
+        return {"baseline": np.array([self._now.own], dtype=np.int64)}
 
-    def _recall(self, reader: StateReader) -> None:
-        self._baseline = bool(reader.take("own_baseline", (1,), 0, 1, whole=True)[0])
+    def _recall(self, reader: StateReader) -> bool:
+        return bool(reader.take("own_baseline", (1,), 0, 1, whole=True)[0])

@@ -6,6 +6,10 @@ option (:mod:`flexdome.learners.replanning`). A learner that iterates (a mirror 
 each plan, from everything seen since the last: with ``replan="episode"`` that is the published step, with n episodes
 in between it is a step for all n of them.
 
+A plan is a transaction: ``_plan`` works out what is played *and* what the next plan starts from, changes nothing, and
+what it returns is taken in one assignment. An interrupt, wherever it comes, leaves the old plan or the new one, and the
+learner goes on as if there had been none.
+
 A member of the family writes one method, ``_plan``.
 """
 
@@ -13,7 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +25,7 @@ import numpy as np
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, frozen
 from flexdome.errors import ValidationError
-from flexdome.kernels.records import Records, record
+from flexdome.kernels.records import Records, record, record_played
 from flexdome.learners.base import Arrays, Beliefs, Learner
 from flexdome.learners.records import LARGEST_SUM, StateReader, make_records, restore_records
 from flexdome.learners.replanning import as_replan
@@ -48,17 +52,29 @@ class Plan:
     policies : (k, H, S, A) and weights (k,) they are drawn with
     multipliers : (m,)
     values : (1 + m,) estimated reward and utilities
+    own : what the member's next plan starts from, beside what was seen
     """
 
     policies: Float
     weights: Float
     multipliers: Float
     values: Float
+    own: Any = None
 
     @classmethod
-    def single(cls, policy: Float, multipliers: Float, values: Float) -> Plan:
+    def single(cls, policy: Float, multipliers: Float, values: Float, own: Any = None) -> Plan:
         """One policy."""
-        return cls(policy[None], np.ones(1), multipliers, values)
+        return cls(policy[None], np.ones(1), multipliers, values, own)
+
+
+@dataclass(frozen=True)
+class Present:
+    """The plan in force: the how-manieth, made after which episode, and after which it last moved."""
+
+    plan: Plan
+    number: int
+    planned: int
+    moved: int
 
 
 class ProgramLearner(Learner):
@@ -79,15 +95,19 @@ class ProgramLearner(Learner):
         self.replan = as_replan(replan)
         self._given = {"episodes": self.episodes, "seed": self.seed, "replan": self.replan.given, **given}
         self.records: Records = make_records(problem)
-        self._planned = 0  # the episode after which the present plan was made
-        H, S, A, m = problem.horizon, problem.states, problem.actions, problem.constraints
-        self._now = Plan.single(np.full((H, S, A), 1.0 / A), np.zeros(m), np.zeros(1 + m))
+        self._origin: Any = None  # what a member's first plan starts from
+        self._present: Present | None = None  # made when it is first asked for
+        self._cleared = 0  # the number of the plan since which new visits are counted
+        self._doubled = np.zeros(1, dtype=np.int64)  # whether a count has doubled since, in an episode played
 
     # -- what a member writes ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def _plan(self, episodes: int) -> Plan:
-        """The plan from now on; ``episodes`` were played since the last one (0 at the start)."""
+        """The plan from now on, and in ``own`` what the next starts from; nothing of the learner is changed.
+
+        ``episodes`` were played since the last plan (0 at the start).
+        """
 
     @abstractmethod
     def _widths(self) -> Float:
@@ -101,8 +121,9 @@ class ProgramLearner(Learner):
         """What a member remembers beside its counts and its plan."""
         return {}
 
-    def _recall(self, reader: StateReader) -> None:
-        """Take back what :meth:`_memory` gave, by ``reader.take``."""
+    def _recall(self, reader: StateReader) -> Any:
+        """``own`` again, from what :meth:`_memory` gave, by ``reader.take``."""
+        return None
 
     def notes(self) -> dict[str, float]:
         """Numbers about the present plan that go into the history's diagnostics."""
@@ -110,9 +131,21 @@ class ProgramLearner(Learner):
 
     # -- what all share ----------------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Make the first plan; the last line of a member's constructor."""
-        self._now = self._plan(0)
+    @property
+    def _now(self) -> Plan:
+        """The plan in force."""
+        return self._in_force.plan
+
+    @property
+    def _in_force(self) -> Present:
+        if self._present is None:
+            self._present = Present(self._plan(0), 0, 0, 0)
+        return self._present
+
+    @property
+    def _own(self) -> Any:
+        """What the next plan starts from."""
+        return self._origin if self._present is None else self._present.plan.own
 
     @property
     def thresholds(self) -> Float:
@@ -150,7 +183,7 @@ class ProgramLearner(Learner):
     @property
     def planned(self) -> int:
         """The episode after which the present plan was made, 0 for the first."""
-        return self._planned
+        return 0 if self._present is None else self._present.planned
 
     @property
     def planned_values(self) -> Float:
@@ -173,36 +206,39 @@ class ProgramLearner(Learner):
 
     def steady(self) -> int:
         """For how many episodes at least the plan stays as it is, unless a count doubles where that matters."""
-        return 1 if self.every_episode else max(self.replan.following(self._planned) - self.episode, 1)
+        return 1 if self.every_episode else max(self.replan.following(self.planned) - self.episode, 1)
 
-    def settle(self, doubled: bool) -> None:
-        """After the episodes that were recorded: plan, if it is time."""
-        if (doubled and self.replan.doubling) or self.episode >= self.replan.following(self._planned):
+    def settle(self) -> None:
+        """After the episodes that were recorded, or what an interrupt prevented after them: plan, if it is time."""
+        now = self._in_force
+        self._clear()
+        if self.episode >= self.replan.following(now.planned) or (self.replan.doubling and self._doubled[0]):
             self._make_plan()
-        elif self.every_episode:
-            self._now = self._step()
-
-    def catch_up(self) -> None:
-        """Make the plan that an interrupt prevented, where the number of episodes says that it is due."""
-        if self.episode >= self.replan.following(self._planned):
-            self._make_plan()
+        elif self.every_episode and now.moved < self.episode:
+            self._present = replace(now, plan=self._step(), moved=self.episode)
 
     def _make_plan(self) -> None:
-        now = self._plan(self.episode - self._planned)
-        records = self.records
-        for array in (records.new_visits, records.new_sums, records.new_returns):
-            array[:] = 0.0
-        records.limit[:] = records.n_visits + np.maximum(records.n_visits, 1.0)
-        self._now, self._planned = now, self.episode
+        now = self._in_force
+        self._present = Present(self._plan(self.episode - now.planned), now.number + 1, self.episode, self.episode)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Count visits anew from the plan in force on, where that was not done yet."""
+        number = self._in_force.number
+        if self._cleared != number:
+            records = self.records
+            for array in (records.new_visits, records.new_sums, records.new_returns, self._doubled):
+                array[:] = 0
+            records.limit[:] = records.n_visits + np.maximum(records.n_visits, 1.0)
+            self._cleared = number
 
     @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
         data = self._checked(episode)
-        self.catch_up()
-        doubled = record(self.records, *data, True)
-        self._count()
-        self.settle(doubled)
+        self.settle()
+        record_played(self.records, *data, self._doubled, self._played)
+        self.settle()
 
     @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
@@ -214,14 +250,15 @@ class ProgramLearner(Learner):
         log = self._checked_each(episodes)
         if not log:
             return
-        before = self._state()
+        self.settle()
+        before = Records(*(array.copy() for array in self.records)), self._present, self._cleared
         try:
             for data in log:
                 record(self.records, *data, False)
             if self.anew:
                 self._make_plan()
         except BaseException:
-            self._restore(before)
+            self.records, self._present, self._cleared = before
             raise
 
     @reading
@@ -243,10 +280,12 @@ class ProgramLearner(Learner):
         return dict(self._given)
 
     def _state(self) -> Arrays:
-        now = self._now
+        now, doubled = self._now, self.replan.doubling and bool(self._doubled[0])
+        left = doubled or (self.every_episode and self._in_force.moved < self.episode)
         return {
+            **({"unsettled": np.ones(1, dtype=np.int64)} if left else {}),  # an interrupt came before a plan
             **{name: array.copy() for name, array in self.records._asdict().items()},
-            "planned": np.array([self._planned], dtype=np.int64),
+            "planned": np.array([self.planned], dtype=np.int64),
             "plan_weights": now.weights,
             "plan_policies": now.policies,
             "plan_multipliers": now.multipliers,
@@ -265,7 +304,10 @@ class ProgramLearner(Learner):
         policies = reader.rows("plan_policies", (k, *records.n_visits.shape))
         multipliers = reader.take("plan_multipliers", (m,), 0.0, LARGEST_SUM)
         values = reader.take("plan_values", (1 + m,), -LARGEST_SUM, LARGEST_SUM)
-        self._recall(reader)
+        own, left = self._recall(reader), reader.has("unsettled")
+        if left:
+            reader.take("unsettled", (1,), 1, 1)
         reader.finish()
-        self.records, self._planned = records, planned
-        self._now = Plan(policies, weights, multipliers, values)
+        self.records, self._cleared = records, 0
+        self._doubled[0] = left
+        self._present = Present(Plan(policies, weights, multipliers, values, own), 0, planned, self.episode - left)

@@ -65,6 +65,10 @@ class StateReader:
             raise ValidationError(f"state.{name} holds a number that is not whole")
         return array
 
+    def has(self, name: str) -> bool:
+        """Whether ``name`` is there."""
+        return name in self._left
+
     def length(self, name: str) -> int:
         """How many entries the first axis of ``name`` has."""
         if name not in self._left or self._left[name].ndim == 0:

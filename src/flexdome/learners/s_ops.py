@@ -72,9 +72,8 @@ class SOPS(SVOPS):
         self.safe_policy = as_baseline(self.id, problem, safe_policy)
         more = {"safe_policy": stored_baseline(self.safe_policy)}
         self._prepare(problem, episodes, delta, seed, replan, tuning, bonus_scale, step_size, exploration, more)
-        self._begin()
 
-    def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> tuple[Plan, Own]:
+    def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
         H, mu, known = self.problem.horizon, self.problem.initial, self.safe_policy
         pi = policy_of(own.q.x)
         bound = occupancy_bound(transitions, mu, pi)
@@ -87,12 +86,12 @@ class SOPS(SVOPS):
         values = self._values(est, own.q.x)
         values[1:] = weight * known.utilities + (1.0 - weight) * values[1:]
         weights = np.array([weight, 1.0 - weight])
-        plan = Plan(np.stack([known.policy, pi]), weights, own.lam.copy(), values)
-        return plan, replace(own, upper=upper, weight=weight)
+        own = replace(own, upper=upper, weight=weight)
+        return Plan(np.stack([known.policy, pi]), weights, own.lam.copy(), values, own)
 
     def notes(self) -> dict[str, float]:
         """With what probability the known safe policy is played, and whether an occupancy was optimistically safe."""
-        return {"baseline": self._own.weight, **super().notes()}
+        return {"baseline": self._now.own.weight, **super().notes()}
 
 
 def mixing(w: Float, tau: Float, beta: Float) -> float:

@@ -98,7 +98,6 @@ class SVOPS(ProgramLearner):
         exploration: float | None = None,
     ) -> None:
         self._prepare(problem, episodes, delta, seed, replan, tuning, bonus_scale, step_size, exploration, {})
-        self._begin()
 
     def _prepare(
         self,
@@ -113,7 +112,7 @@ class SVOPS(ProgramLearner):
         exploration: float | None,
         more: dict[str, Any],
     ) -> None:
-        """Everything but the first plan; ``more`` are options of a subclass."""
+        """The whole constructor; ``more`` are options of a subclass."""
         episodes, delta = checked(problem, episodes, delta)
         S, A, H, mu = problem.states, problem.actions, problem.horizon, problem.initial
         root = math.sqrt(H * LoopFreeSet(problem, episodes, delta, 1.0).log / (episodes * H * S * A))
@@ -126,7 +125,7 @@ class SVOPS(ProgramLearner):
         self._set = LoopFreeSet(problem, episodes, delta, numbers["bonus_scale"])
         self._eta, self._gamma = numbers["step_size"], numbers["exploration"]
         nothing = np.zeros(problem.constraints)
-        self._own = Own(first_occupancy(H, S, A, mu), np.ones((H, S, A)), nothing, True, 1.0)
+        self._origin = Own(first_occupancy(H, S, A, mu), np.ones((H, S, A)), nothing, True, 1.0)
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
@@ -134,27 +133,26 @@ class SVOPS(ProgramLearner):
         if episodes > 0 or self.episode > 0:
             losses = (self.records.new_visits - self.records.new_sums[0]) / (own.upper + self._gamma)
             own = self._projected(est, transitions, self._eta * losses, self._eta * max(episodes, 1))
-        plan, own = self._played_from(est, transitions, own)
-        self._own = own
-        return plan
+        return self._played_from(est, transitions, own)
 
     def _projected(self, est: Estimates, transitions: TransitionSet, slope: Float, length: float) -> Own:
         """q^_{t+1}; in utility form (g^ - xi) . q <= tau is (1 - (g^ - xi)) . q >= alpha."""
-        H, mu, q = self.problem.horizon, self.problem.initial, self._own.q
+        H, mu = self.problem.horizon, self.problem.initial
+        own: Own = self._own
         optimistic, alpha = self._set.optimistic(est), self.thresholds
         slack = float(slack_mixture(oracle_of(transitions, optimistic, mu), alpha).value)
         safe = slack >= -UNSAFE * H
         if not safe:
-            return replace(self._own, q=mirror_step(transitions, q, slope, mu), lam=np.zeros(alpha.size), safe=False)
-        q = mirror_step(transitions, q, slope, mu, optimistic[1:], alpha - max(ROOM * H - slack, 0.0))
+            return replace(own, q=mirror_step(transitions, own.q, slope, mu), lam=np.zeros(alpha.size), safe=False)
+        q = mirror_step(transitions, own.q, slope, mu, optimistic[1:], alpha - max(ROOM * H - slack, 0.0))
         lam = np.minimum(q.multipliers / length, LARGEST_SUM) if length > 0.0 else np.zeros(alpha.size)
-        return replace(self._own, q=q, lam=lam, safe=True)
+        return replace(own, q=q, lam=lam, safe=True)
 
-    def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> tuple[Plan, Own]:
+    def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
         """The plan that plays q^, and what the next step needs."""
         pi = policy_of(own.q.x)
         upper = occupancy_bound(transitions, self.problem.initial, pi)
-        return Plan.single(pi, own.lam.copy(), self._values(est, own.q.x)), replace(own, upper=upper)
+        return Plan.single(pi, own.lam.copy(), self._values(est, own.q.x), replace(own, upper=upper))
 
     def _values(self, est: Estimates, x: Float) -> Float:
         values: Float = np.einsum("jhsa,hsa->j", self._set.optimistic(est), x)
@@ -162,13 +160,13 @@ class SVOPS(ProgramLearner):
 
     def notes(self) -> dict[str, float]:
         """Whether an optimistically safe occupancy was found."""
-        return {"safe": float(self._own.safe)}
+        return {"safe": float(self._now.own.safe)}
 
     def _widths(self) -> Float:
         return self._set.width(estimates(self.problem, self.records))
 
     def _memory(self) -> Arrays:
-        own = self._own
+        own = self._now.own
         return {
             "x": own.q.x,
             "p": own.q.p,
@@ -178,12 +176,12 @@ class SVOPS(ProgramLearner):
             "weight": np.array([own.weight]),
         }
 
-    def _recall(self, reader: StateReader) -> None:
-        shape = self._own.q.x.shape
+    def _recall(self, reader: StateReader) -> Own:
+        shape = self._origin.q.x.shape
         x = reader.take("own_x", shape, 0.0, 2.0)
         p = reader.rows("own_p", (*shape, shape[1]))
         lam = reader.take("own_lam", (self.problem.constraints,), 0.0, LARGEST_SUM)
         upper = reader.take("own_upper", shape, 0.0, 2.0)
         safe = bool(reader.take("own_safe", (1,), 0, 1, whole=True)[0])
         weight = float(reader.take("own_weight", (1,), 0.0, 1.0)[0])
-        self._own = Own(Occupancy(x, p, lam), upper, lam, safe, weight)
+        return Own(Occupancy(x, p, lam), upper, lam, safe, weight)

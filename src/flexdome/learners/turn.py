@@ -11,8 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import wraps
-from threading import Lock, RLock, get_ident
-from types import TracebackType
+from threading import Condition, RLock, get_ident
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from flexdome.errors import BusyError
@@ -22,71 +21,59 @@ __all__ = ["Turn", "changing", "reading"]
 P = ParamSpec("P")
 R = TypeVar("R")
 MOMENT = 50e-6  # seconds, for another thread to wake up
-
-
-class _Change:
-    """The context in which a learner is changed."""
-
-    def __init__(self, turn: Turn, name: str) -> None:
-        self.turn, self.name = turn, name
-
-    def __enter__(self) -> None:
-        turn = self.turn
-        if not turn.change.acquire(blocking=False):
-            raise BusyError(
-                f"{self.name} is called while another thread is in {turn.name} of the same learner; "
-                "one thread at a time may change a learner"
-            )
-        turn.name = self.name
-        turn.__enter__()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.turn.__exit__(kind, error, at)
-        self.turn.change.release()
+LONGEST = 0.1  # seconds, that a simulation waits for one who wanted to read
 
 
 class Turn:
-    """Whose turn it is in one learner. As a context, it waits for the turn to read."""
+    """Whose turn it is in one learner.
+
+    ``lock`` is held while the learner is looked at or not whole. It is taken by ``with`` alone, so that no interrupt
+    leaves it locked; ``changer`` is the thread whose method, ``name``, changes the learner, pauses included.
+    """
 
     def __init__(self) -> None:
-        self.change = RLock()  # held by the thread whose method changes the learner, from its first line to its last
-        self.name = ""  # of that method
-        self.gate, self.state = Lock(), Lock()  # ``state`` is held while the learner is looked at or not whole
-        self.owner, self.depth = 0, 0  # of ``state``: a method may call another
+        self.lock = RLock()
+        self.changer, self.name = 0, ""
         self.waiting: set[int] = set()
+        self._read = Condition(self.lock)
 
-    def to_change(self, name: str) -> _Change:
-        """The context of the method ``name``; :class:`~flexdome.BusyError` where another thread is in one."""
-        return _Change(self, name)
-
-    def __enter__(self) -> None:
+    def change(self, name: str, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call ``method``, which changes the learner; :class:`~flexdome.BusyError` where another thread does."""
         me = get_ident()
-        if self.owner != me:
-            self.waiting.add(me)
-            try:
-                with self.gate:  # one who reads again and again does not overtake who waits here
-                    self.state.acquire()
-            finally:
-                self.waiting.discard(me)
-            self.owner = me
-        self.depth += 1
+        if self.changer == me:
+            return method(*args, **kwargs)
+        if self.changer == 0:
+            with self.lock:
+                if self.changer == 0:
+                    try:
+                        self.changer, self.name = me, name
+                        return method(*args, **kwargs)
+                    finally:
+                        self.changer = 0
+        raise BusyError(
+            f"{name} is called while another thread is in {self.name} of the same learner; "
+            "one thread at a time may change a learner"
+        )
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.depth -= 1
-        if self.depth == 0:
-            self.owner = 0
-            self.state.release()
+    def read(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call ``method``, which reads the learner, when the learner is whole."""
+        me = get_ident()
+        if self.changer in (0, me):
+            with self.lock:
+                return method(*args, **kwargs)
+        self.waiting.add(me)
+        time.sleep(MOMENT)  # leaves a simulation time to go on, also where one reads again and again
+        with self.lock:
+            self.waiting.discard(me)
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self._read.notify_all()
 
     def pause(self) -> None:
         """Let those who wait read, in the middle of a change, where the learner is whole."""
         if self.waiting:
-            depth, self.depth = self.depth, 1
-            self.__exit__(None, None, None)
-            try:
-                time.sleep(MOMENT)
-            finally:
-                self.__enter__()
-                self.depth = depth
+            self._read.wait(LONGEST)
 
     def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
         """A copy of a learner has a turn of its own."""
@@ -106,8 +93,7 @@ def changing(method: Callable[Concatenate[L, P], R]) -> Callable[Concatenate[L, 
 
     @wraps(method)
     def in_turn(self: L, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self.turn.to_change(name):
-            return method(self, *args, **kwargs)
+        return self.turn.change(name, method, self, *args, **kwargs)
 
     return in_turn
 
@@ -117,7 +103,6 @@ def reading(method: Callable[Concatenate[L, P], R]) -> Callable[Concatenate[L, P
 
     @wraps(method)
     def in_turn(self: L, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self.turn:
-            return method(self, *args, **kwargs)
+        return self.turn.read(method, self, *args, **kwargs)
 
     return in_turn

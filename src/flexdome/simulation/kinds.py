@@ -31,7 +31,7 @@ def as_compiled(learner: Learner) -> PrimalDualLearner | None:
 
 def as_program(learner: Learner) -> ProgramLearner | None:
     """The learner, if it plans now and then and plays what it planned in between."""
-    own = ("draws", "steady", "settle", "catch_up")
+    own = ("draws", "steady", "settle")
     return learner if isinstance(learner, ProgramLearner) and _keeps(learner, ProgramLearner, *own) else None
 
 

@@ -67,8 +67,7 @@ def simulate(
     seed = as_int("seed", seed, 0)
     every = as_int("evaluate_every", evaluate_every, 1)
     _check_fit(learner, cmdp)
-    with learner.turn.to_change("simulate"):
-        return _simulate(learner, cmdp, episodes, seed, every, snapshots)
+    return learner.turn.change("simulate", _simulate, learner, cmdp, episodes, seed, every, snapshots)
 
 
 def _simulate(
@@ -214,7 +213,7 @@ def _run_program(
     notes: dict[str, list[Float]],
 ) -> Float:
     """A chunk, from plan to plan: the policy is evaluated once, its episodes are played and recorded in one call."""
-    learner.catch_up()
+    learner.settle()
     m, count = cmdp.constraints, exact.size
     uniforms = randomness.uniforms(first, count)
     known = learner.problem.thresholds_known
@@ -230,9 +229,9 @@ def _run_program(
         choice[begin:end] = learner.draws(end - begin)
         row = np.concatenate([weights @ values, learner.multipliers, learner.planned_values, learner.thresholds])
         about = {"replanned": float(learner.planned == learner.episode), **learner.notes()}
-        done, doubled = play_fixed(
+        done = play_fixed(
             learner.records, policies, choice, learner.replan.doubling, truth, uniforms, thresholds, begin, end,
-            buffers, learner._played,
+            buffers, learner._doubled, learner._played,
         )  # fmt: skip
         out[begin:done] = row
         out[begin:done, : 1 + m][~exact[begin:done]] = np.nan
@@ -242,7 +241,7 @@ def _run_program(
         if learner.own_randomness:
             drawn = values[choice[begin:done]]
             said["drawn_value"][begin:done], said["drawn_utilities"][:, begin:done] = drawn[:, 0], drawn[:, 1:].T
-        learner.settle(doubled)
+        learner.settle()
         learner.turn.pause()
     for name, series in said.items():
         notes.setdefault(name, []).append(series)
