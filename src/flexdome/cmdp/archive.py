@@ -28,6 +28,7 @@ from flexdome.errors import FileFormatError, OutputError, ValidationError
 __all__ = ["read_archive", "write_archive", "write_whole"]
 
 HEADER = "header"
+LONGEST_PATH = 4096  # bytes
 MAGIC = b"\x93NUMPY\x01\x00"
 DESCRIPTION = re.compile(
     rb"\{'descr': '([<>|][ui][1248]|[<>]f[248]|\|b1)', 'fortran_order': False, "
@@ -113,10 +114,10 @@ def read_archive(path: PathLike, kind: str, version: int) -> tuple[dict[str, Any
 def _as_path(path: PathLike) -> Path:
     try:
         text = os.fspath(path)
-        if not isinstance(text, str) or not text or "\0" in text:
+        if not isinstance(text, str) or not text or "\0" in text or len(os.fsencode(text)) > LONGEST_PATH:
             raise TypeError
-    except TypeError:
-        raise ValidationError(f"path is {shown(path)}; it must be the path of a file") from None
+    except Exception as error:  # a foreign __fspath__, or half of a surrogate pair
+        raise ValidationError(f"path is {shown(path)}; it must be the path of a file") from error
     return Path(text)
 
 

@@ -6,9 +6,11 @@ the costs and limits are kept beside them exactly as they came.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from numbers import Real
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +23,13 @@ from flexdome.cmdp.validation import (
     as_array,
     as_distribution,
     as_int,
+    as_items,
     as_raw,
     check_range,
+    check_room,
     check_rows,
     frozen,
+    one_of,
     shown,
 )
 from flexdome.errors import ValidationError
@@ -116,7 +121,7 @@ def dense_rows(transitions: npt.ArrayLike) -> Rows:
 def sparse_rows(name: str, next_states: npt.ArrayLike, probabilities: npt.ArrayLike) -> Rows:
     """Rows from successors and their probabilities (the argument ``name``), (H, S, A, K) or (S, A, K)."""
     p, single = as_array(name, probabilities)
-    successors = as_raw("next_states", next_states)
+    successors = np.array(as_raw("next_states", next_states))  # ours: what is checked is what is used
     if p.ndim not in (3, 4) or 0 in p.shape:
         raise ValidationError(f"{name} has shape {p.shape}; it must be (H, S, A, K) or, stationary, (S, A, K)")
     if successors.shape != p.shape:
@@ -181,8 +186,7 @@ def assemble(
     H = _one_horizon(steps, horizon)
     laws = _laws(form, bounds, e.shape, H)
     alphas = tuple(law.reflected(float(H)) for law in laws) if form is COST else laws
-    if not isinstance(noise, str) or noise not in ("none", "bernoulli"):
-        raise ValidationError(f"noise is {shown(noise)}; it must be 'none' or 'bernoulli'")
+    drawn = cast(Noise, one_of("noise", noise, ("none", "bernoulli")))
     if not isinstance(name, str):
         raise ValidationError(f"name is {shown(name)}; it must be a string")
     mu = as_distribution("initial", initial, S)
@@ -194,9 +198,9 @@ def assemble(
     # A mean that is on the border may lie across it by rounding.
     alpha = np.clip([law.mean for law in alphas], 0.0, H)
     if form is UTILITY:
-        return Contents(model, laws, alpha, not steps, noise, name, None, None)
+        return Contents(model, laws, alpha, not steps, drawn, str.__str__(name), None, None)
     costs = np.broadcast_to(_staged(frozen(e)), (m, H, S, A))
-    return Contents(model, alphas, alpha, not steps, noise, name, costs, laws)
+    return Contents(model, alphas, alpha, not steps, drawn, str.__str__(name), costs, laws)
 
 
 def _staged(entries: Float) -> Float:
@@ -220,12 +224,10 @@ def _one_horizon(steps: Mapping[str, int], given: int | None) -> int:
 def _laws(form: Form, given: Any, shape: tuple[int, ...], H: int) -> tuple[Threshold, ...]:
     """One law for each of the m constraints, with its mean in [0, H]."""
     m = shape[0]
-    if isinstance(given, (str, bytes, Mapping, Set)):
-        raise ValidationError(f"{form.bounds} is {shown(given)}; it must hold {m} numbers or Threshold laws")
-    try:
-        values = list(given)
-    except TypeError:  # a single number or law
-        values = [given]
+    one = isinstance(given, (Threshold, Real)) or (isinstance(given, np.ndarray) and given.ndim == 0)
+    if isinstance(given, Set):
+        raise ValidationError(f"{form.bounds} is {shown(given)}; it must hold {m} numbers or Threshold laws in order")
+    values = [given] if one else as_items(form.bounds, given, f"it must hold {m} numbers or Threshold laws", m + 1)
     if len(values) != m:
         raise ValidationError(
             f"{form.bounds} has {len(values)} entries; it must have m = {m}, as {form.entries} has shape {shape}"
@@ -241,8 +243,11 @@ def _laws(form: Form, given: Any, shape: tuple[int, ...], H: int) -> tuple[Thres
 
 def _room_for(shape: tuple[int, ...], horizon: int | None) -> Float:
     try:
+        check_room(f"horizon is {horizon}; the rewards and utilities, {shape}", math.prod(shape))
         return np.empty(shape)
-    except (MemoryError, ValueError):
+    except (MemoryError, ValueError) as error:
+        if isinstance(error, ValidationError):
+            raise
         raise ValidationError(
             f"horizon is {horizon}; the rewards and utilities, {shape} numbers, must fit in memory"
         ) from None

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flexdome.cmdp.problem import Problem
+from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import LARGEST_SIZE, Float, as_array, as_float, as_int, as_raw, check_range, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["Episode"]
 
 Index = npt.NDArray[np.int64]
+LONGEST_FILLED = 2**26  # steps that an episode is filled up to
 LARGEST = 1e100  # a threshold sample beyond it counts as that much, so that no sum of samples overflows
 
 
@@ -63,12 +64,14 @@ class Episode:
         for name, array in (("actions", a), ("states", s)):
             if array.ndim != 1:
                 raise ValidationError(f"{name} has shape {array.shape}; it must have one entry for each step")
+            if array.size and array.dtype.kind not in "iu":
+                raise ValidationError(f"{name} has dtype {array.dtype}; it must hold whole numbers")
         n = len(a)
         if n == 0:
             raise ValidationError("actions is empty; an episode has at least one step")
         if len(s) not in (n, n + 1):
             raise ValidationError(f"states has length {len(s)}; it must be {n}, as actions has, or {n + 1}")
-        missing = as_int("horizon", horizon, 1) - n
+        missing = as_int("horizon", horizon, 1, LONGEST_FILLED) - n
         if missing < 0:
             raise ValidationError(f"actions has length {n}; it must not exceed the horizon, {horizon}")
         r, d = as_array("rewards", rewards)[0], np.atleast_2d(as_array("utilities", utilities)[0])
@@ -89,7 +92,7 @@ class Episode:
 
         Thresholds come back as (m, H), or of size 0 where the problem knows them all.
         """
-        H, m = problem.horizon, problem.constraints
+        H, m = as_problem(problem).horizon, problem.constraints
         states = _indices("states", self.states, problem.states, (H + 1, H))
         actions = _indices("actions", self.actions, problem.actions, (H,))
         rewards, _ = as_array("rewards", self.rewards)
@@ -137,7 +140,7 @@ def _filled(name: str, given: npt.ArrayLike, n: int, missing: int) -> Float:
 
 
 def _indices(name: str, given: Any, size: int, lengths: tuple[int, ...]) -> Index:
-    array = as_raw(name, given)
+    array = np.array(as_raw(name, given))  # ours: what is checked is what is used
     if array.ndim != 1 or array.shape[0] not in lengths:
         wanted = " or ".join(f"({n},)" for n in lengths)
         raise ValidationError(f"{name} has shape {array.shape}; it must be {wanted}")
@@ -147,5 +150,5 @@ def _indices(name: str, given: Any, size: int, lengths: tuple[int, ...]) -> Inde
     if bad.any():
         where = int(np.argmax(bad))
         raise ValidationError(f"{name}[{where}] is {int(array[where])}; it must lie in 0 to {size - 1}")
-    out = array.astype(np.int64)
+    out = array.astype(np.int64, copy=False)
     return np.append(out, 0) if len(lengths) == 2 and array.shape[0] == lengths[1] else out

@@ -15,21 +15,26 @@ from flexdome.cmdp.validation import (
     as_distribution,
     as_float,
     as_int,
+    as_items,
     check_range,
     check_rows,
     frozen,
     is_frozen,
+    one_of,
     shown,
+    switch,
 )
 from flexdome.errors import ValidationError
 
 if TYPE_CHECKING:
     from flexdome.cmdp.model import CMDP
 
-__all__ = ["Parts", "Problem", "known_parts", "problem_of"]
+__all__ = ["Parts", "Problem", "as_problem", "known_parts", "problem_of"]
 
 REVEALABLE = ("thresholds", "rewards", "utilities", "transitions")
 DENSE_LIMIT = 2**24  # numbers: up to here the transitions of a sparse model are revealed as a dense array
+MOST_NAMES = 100  # in reveal and hide
+LEAST_GAP = 1e-30  # so that what is divided by a Slater gap, and its square, stay far from the largest float64
 ROUNDING = 1e-9  # how far, relative to H, a computed Slater gap may exceed what is possible
 
 
@@ -75,9 +80,7 @@ class Problem:
         self._put("thresholds", frozen(self._checked_thresholds()))
         self._put("slater_gap", self._checked_slater_gap())
         for name in ("slater_gap_exact", "stationary"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValidationError(f"{name} is {shown(getattr(self, name))}; it must be True or False")
-            self._put(name, bool(getattr(self, name)))
+            self._put(name, switch(name, getattr(self, name)))
         step = (self.horizon, self.states, self.actions)
         self._check_revealed("rewards", step)
         self._check_revealed("utilities", (self.constraints, *step))
@@ -112,9 +115,10 @@ class Problem:
         gap = as_float("slater_gap", self.slater_gap)
         highest = float(np.nanmax(np.append(self.thresholds, 0.0)))
         room = self.horizon - highest  # no utility exceeds H
-        if not 0.0 < gap <= room + ROUNDING * self.horizon:
+        if not LEAST_GAP <= gap <= room + ROUNDING * self.horizon:
+            least = f", at least {LEAST_GAP:g}" if 0.0 < gap < LEAST_GAP else ""
             raise ValidationError(
-                f"slater_gap is {shown(gap)}; it must be positive and at most H - max thresholds = {room:g}"
+                f"slater_gap is {shown(gap)}; it must be positive{least} and at most H - max thresholds = {room:g}"
             )
         return gap
 
@@ -142,6 +146,13 @@ class Problem:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
 
+def as_problem(problem: Any) -> Problem:
+    """``problem`` itself, or an error where it is something else."""
+    if not isinstance(problem, Problem):
+        raise ValidationError(f"problem is a {type(problem).__name__}; it must be a Problem, as cmdp.problem() makes")
+    return problem
+
+
 class Parts(NamedTuple):
     """What ``reveal`` names, and whether ``hide`` names the thresholds."""
 
@@ -153,13 +164,10 @@ def known_parts(reveal: Collection[str], hide: Collection[str]) -> Parts:
     """The two arguments of :meth:`CMDP.problem`, checked."""
     named: dict[str, frozenset[str]] = {}
     for field, given, allowed in (("reveal", reveal, REVEALABLE), ("hide", hide, ("thresholds",))):
-        if isinstance(given, str) or not isinstance(given, Collection):
-            example = given if isinstance(given, str) else allowed[0]
-            raise ValidationError(f"{field} is {shown(given)}; it must be a collection such as ({example!r},)")
-        for i, name in enumerate(given):
-            if not isinstance(name, str) or name not in allowed:
-                raise ValidationError(f"{field}[{i}] is {shown(name)}; it must be one of {', '.join(allowed)}")
-        named[field] = frozenset(given)
+        example = given if isinstance(given, str) and given in allowed else allowed[0]
+        items = as_items(field, given, f"it must be a collection such as ({example!r},)", MOST_NAMES)
+        rule = f"one of {', '.join(allowed)}"
+        named[field] = frozenset(one_of(f"{field}[{i}]", name, allowed, rule) for i, name in enumerate(items))
     if named["hide"] & named["reveal"]:
         raise ValidationError("thresholds cannot be both revealed and hidden")
     return Parts(named["reveal"], bool(named["hide"]))

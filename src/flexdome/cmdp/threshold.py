@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from flexdome.cmdp.validation import Float, as_array, as_float, as_raw, check_range, shown
+from flexdome.cmdp.validation import Float, as_array, as_float, as_items, check_range, one_of, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["Threshold", "as_threshold"]
@@ -50,9 +50,9 @@ class Threshold:
     clip: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.law, str) or self.law not in LAWS:
-            raise ValidationError(f"threshold law is {shown(self.law)}; it must be one of {', '.join(LAWS)}")
-        names = LAWS[self.law]
+        law = one_of("threshold law", self.law, LAWS, f"one of {', '.join(LAWS)}")
+        object.__setattr__(self, "law", law)
+        names = LAWS[law]
         values = self._numbers("parameters", self.parameters, names)
         if self.law == "normal":
             as_float("threshold std", values[1], low=0.0)
@@ -60,8 +60,7 @@ class Threshold:
             as_float("threshold p", values[0], 0.0, 1.0)
         if self.law in ("uniform", "two-point") and values[-2] > values[-1]:
             raise ValidationError(f"threshold low is {shown(values[-2])}; it must not exceed high, {shown(values[-1])}")
-        if not isinstance(self.per, str) or self.per not in ("episode", "step"):
-            raise ValidationError(f"threshold per is {shown(self.per)}; it must be 'episode' or 'step'")
+        object.__setattr__(self, "per", one_of("threshold per", self.per, ("episode", "step")))
         object.__setattr__(self, "parameters", values)
         if self.clip is not None:
             low, high = self._numbers("clip", self.clip, ("clip[0]", "clip[1]"))
@@ -71,12 +70,12 @@ class Threshold:
 
     @staticmethod
     def _numbers(field: str, given: Any, names: tuple[str, ...]) -> tuple[float, ...]:
-        if np.shape(as_raw(f"threshold {field}", given)) != (len(names),):
-            raise ValidationError(
-                f"threshold {field} is {shown(given)}; it must be {len(names)} numbers: {', '.join(names)}"
-            )
+        rule = f"it must be {len(names)} numbers: {', '.join(names)}"
+        values = as_items(f"threshold {field}", given, rule, len(names))
+        if len(values) != len(names):
+            raise ValidationError(f"threshold {field} is {shown(given)}; {rule}")
         return tuple(
-            as_float(f"threshold {name}", value, -LARGEST, LARGEST) for name, value in zip(names, given, strict=True)
+            as_float(f"threshold {name}", value, -LARGEST, LARGEST) for name, value in zip(names, values, strict=True)
         )
 
     @classmethod
@@ -103,7 +102,7 @@ class Threshold:
         cls, p: float, scale: float, per: Per = "episode", clip: tuple[float, float] | None = None
     ) -> Threshold:
         """``scale`` with probability ``p``, otherwise 0."""
-        scale = as_float("threshold scale", scale, low=0.0)
+        scale = as_float("threshold scale", scale, 0.0, LARGEST)
         return cls("two-point", (p, 0.0, scale), per, clip)
 
     @property
@@ -178,6 +177,7 @@ class Threshold:
 
     def reflected(self, total: float) -> Threshold:
         """The law of ``total`` minus a sample: a limit on cost becomes a threshold on utility, and back."""
+        total = as_float("total", total, -LARGEST, LARGEST)
         if self.law == "fixed":
             parameters: tuple[float, ...] = (total - self.parameters[0],)
         elif self.law == "normal":
@@ -209,4 +209,4 @@ def _uniform_part(x: float, width: float) -> float:
 
 def as_threshold(name: str, value: Any) -> Threshold:
     """A number or a law, as a law."""
-    return value if isinstance(value, Threshold) else Threshold.fixed(as_float(name, value))
+    return value if isinstance(value, Threshold) else Threshold.fixed(as_float(name, value, -LARGEST, LARGEST))

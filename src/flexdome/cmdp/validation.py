@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import reprlib
+from collections.abc import Collection, Iterable, Mapping, Sized
+from itertools import islice
 from numbers import Real
 from typing import Any
 
@@ -21,12 +24,17 @@ __all__ = [
     "as_distribution",
     "as_float",
     "as_int",
+    "as_items",
+    "as_positive",
     "as_raw",
     "check_range",
+    "check_room",
     "check_rows",
     "frozen",
     "is_frozen",
+    "one_of",
     "shown",
+    "switch",
 ]
 
 Float = npt.NDArray[np.float64]
@@ -35,6 +43,7 @@ Int = npt.NDArray[np.int32]
 ROW_TOLERANCE = 1e-9
 ROW_TOLERANCE_FLOAT32 = 1e-5
 LARGEST_SIZE = 2**31 - 1  # of S, A and H: states are kept as int32
+LONGEST_SERIES = 2**28  # entries of what is no array yet: a range of 10**12 must not become one
 
 
 def _at(name: str, index: tuple[Any, ...]) -> str:
@@ -53,15 +62,23 @@ def shown(value: Any) -> str:
         return f"a very large {type(value).__name__}"
 
 
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 def as_raw(name: str, value: Any) -> npt.NDArray[Any]:
     """``value`` as an array of whatever it holds; ragged nests and masked entries are refused."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         where = _first(np.ma.getmaskarray(value))
         raise ValidationError(f"{_at(name, where)} is masked; every entry must be a number")
     try:
+        if isinstance(value, Sized) and not isinstance(value, np.ndarray) and len(value) > LONGEST_SERIES:
+            raise ValidationError(f"{name} has {len(value)} entries; at most {LONGEST_SERIES} are made an array")
         return np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise ValidationError(f"{name} is not a rectangular array: {error}") from None
+    except ValidationError:
+        raise
+    except Exception as error:  # whatever the methods of a foreign object raise
+        raise ValidationError(f"{name} is not a rectangular array: {_said(error)}") from error
 
 
 def as_array(name: str, value: npt.ArrayLike, *, finite: bool = True) -> tuple[Float, bool]:
@@ -104,12 +121,48 @@ def as_int(name: str, value: Any, low: int, high: int | None = None) -> int:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
         number = operator.index(value)
-    except TypeError:
-        raise ValidationError(f"{name} is {shown(value)}; it must be a whole number") from None
+    except Exception as error:  # TypeError, or whatever a foreign __index__ raises
+        raise ValidationError(f"{name} is {shown(value)}; it must be a whole number") from error
     if number < low or (high is not None and number > high):
         rule = f"at least {low}" if high is None else f"between {low} and {high}"
         raise ValidationError(f"{name} is {shown(number)}; it must be {rule}")
     return number
+
+
+def as_positive(name: str, value: Any, high: float = math.inf) -> float:
+    """A number in (0, high]."""
+    number = as_float(name, value, 0.0, high)
+    if number == 0.0:
+        raise ValidationError(f"{name} is {shown(number)}; it must be positive")
+    return number
+
+
+def switch(name: str, value: Any) -> bool:
+    """``value``, True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValidationError(f"{name} is {shown(value)}; it must be True or False")
+    return bool(value)
+
+
+def one_of(name: str, value: Any, names: Collection[str], rule: str = "") -> str:
+    """``value``, one of ``names``; ``rule`` ends the sentence "it must be"."""
+    text = str.__str__(value) if isinstance(value, str) else None
+    if text is None or text not in names:
+        raise ValidationError(f"{name} is {shown(value)}; it must be {rule or ' or '.join(repr(n) for n in names)}")
+    return text
+
+
+def as_items(name: str, value: Any, rule: str, most: int = 2**24) -> list[Any]:
+    """The entries of a series, which is no text and no mapping; ``rule`` says what it must be."""
+    if isinstance(value, (str, bytes, bytearray, memoryview, Mapping, type)) or not isinstance(value, Iterable):
+        raise ValidationError(f"{name} is {shown(value)}; {rule}")
+    try:
+        items = list(islice(value, most + 1))
+    except Exception as error:  # whatever a foreign iterator raises
+        raise ValidationError(f"{name} cannot be read ({_said(error)}); {rule}") from error
+    if len(items) > most:
+        raise ValidationError(f"{name} has more than {most} entries; {rule}")
+    return items
 
 
 def check_range(name: str, array: Float, low: float, high: float, *, below: bool = False) -> None:
@@ -141,11 +194,20 @@ def check_rows(name: str, array: Float, single: bool) -> Float:
     return array
 
 
+def check_room(what: str, numbers: int) -> None:
+    """So many float64 fit in this machine: what is promised but not there would end the process when touched."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 8 * numbers > memory:
+        raise ValidationError(f"{what}, {numbers} numbers, must fit in memory; there are {memory} bytes of it")
+
+
 def as_distribution(name: str, value: Any, size: int) -> Float:
     """A state's index, or probabilities over ``size`` states (zeros allowed), as probabilities."""
     if as_raw(name, value).ndim == 0:
+        state = as_int(name, value, 0, size - 1)
+        check_room(f"{name} is {state}; the probabilities of {size} states", size)
         point = np.zeros(size)
-        point[as_int(name, value, 0, size - 1)] = 1.0
+        point[state] = 1.0
         return point
     array, single = as_array(name, value)
     if array.shape != (size,):

@@ -30,6 +30,7 @@ import inspect
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -67,6 +68,8 @@ class Spec(BaseModel):
             super().__init__(**data)
         except PydanticError as error:
             raise ValidationError(_sentence(type(self), error)) from None
+        except RecursionError:
+            raise ValidationError(f"a field of {type(self).__name__} is nested too deeply") from None
 
 
 class EnvironmentSpec(Spec):
@@ -230,11 +233,11 @@ class ExperimentSpec(Spec):
     @field_validator("seeds", "environments", "learners")
     @classmethod
     def _distinct(cls, rows: tuple[Any, ...]) -> tuple[Any, ...]:
-        names = [getattr(row, "name", row) for row in rows]
-        for name in names:
-            if names.count(name) > 1:
+        counts = Counter(getattr(row, "name", row) for row in rows)
+        for name, count in counts.items():
+            if count > 1:
                 rule = "each must have a label of its own" if isinstance(name, str) else "each may appear once"
-                raise ValidationError(f"{name!r} appears {names.count(name)} times; {rule}")
+                raise ValidationError(f"{name!r} appears {count} times; {rule}")
         return rows
 
     def runs(self) -> Iterator[RunSpec]:
@@ -281,6 +284,8 @@ def load_experiment(path: str | Path) -> ExperimentSpec:
         raise FileFormatError(f"{target} cannot be read: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{target} is not TOML: {error}") from None
+    except RecursionError:
+        raise FileFormatError(f"{target} is not an experiment: it is nested too deeply") from None
     rows = content.get("environments")
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict) and isinstance(row.get("file"), str):

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from flexdome.cmdp import CMDP
-from flexdome.cmdp.validation import as_int
+from flexdome.cmdp.validation import as_int, shown
 from flexdome.errors import ValidationError, unknown_name
 
 __all__ = ["ENVIRONMENTS", "Environment", "make_cmdp"]
@@ -66,7 +66,7 @@ def make_cmdp(id: str, seed: int = 0, **options: Any) -> CMDP:
     100
     """
     if not isinstance(id, str):
-        raise ValidationError(f"environment is {id!r}; it must be a name such as 'paper-v1'")
+        raise ValidationError(f"environment is {shown(id)}; it must be a name such as 'paper-v1'")
     if id not in ENVIRONMENTS:
         raise unknown_name("environment", id, ENVIRONMENTS)
     seed = as_int("seed", seed, 0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from flexdome.cmdp import CMDP, Threshold
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
-from flexdome.cmdp.validation import Float, Int, as_float, as_int
+from flexdome.cmdp.validation import Float, Int, as_float, as_int, check_room, switch
 from flexdome.errors import ValidationError
 from flexdome.planning.decomposition import greedy
 
@@ -36,7 +36,7 @@ __all__ = [
 Sizes = tuple[int, int, int]
 
 
-LARGEST = 2**28  # successors of one garnet
+LARGEST = 2**28  # of a size, and successors of one garnet
 
 
 def generator(family: str, seed: int) -> np.random.Generator:
@@ -59,7 +59,16 @@ def between(model: Model, fraction: float) -> Float:
 
 
 def _sizes(states: int, actions: int, horizon: int) -> Sizes:
-    return as_int("states", states, 1), as_int("actions", actions, 1), as_int("horizon", horizon, 1)
+    S, A, H = (as_int(n, v, 1, LARGEST) for n, v in (("states", states), ("actions", actions), ("horizon", horizon)))
+    check_room(f"states is {S}, actions {A} and horizon {H}; a reward for each", S * A * H)
+    return S, A, H
+
+
+def _dirichlet_rows(rng: np.random.Generator, sizes: Sizes) -> Float:
+    """(H, S, A, S), every row from Dirichlet(0.1)."""
+    S, A, H = sizes
+    check_room(f"states is {S}, actions {A} and horizon {H}; the transitions", H * S * A * S)
+    return rng.dirichlet(np.full(S, 0.1), size=(H, S, A))
 
 
 def _point(states: int, state: int | np.integer[Any]) -> Float:
@@ -82,7 +91,7 @@ def _opposed(family: str, seed: int, sizes: Sizes) -> CMDP:
     """Dirichlet(0.1) rows, r ~ Bernoulli(0.5), d = 1 - r, a random first state, alpha = max V_d / 2."""
     S, A, H = sizes
     rng = generator(family, seed)
-    p = rng.dirichlet(np.full(S, 0.1), size=(H, S, A))
+    p = _dirichlet_rows(rng, sizes)
     r = rng.integers(0, 2, size=(H, S, A)).astype(np.float64)
     model = Model(p, NO_SUCCESSORS, np.stack([r, 1.0 - r]), _point(S, rng.integers(S)))
     return _cmdp(model, 0.5 * _most_utility(model), f"{family}-v1")
@@ -91,8 +100,9 @@ def _opposed(family: str, seed: int, sizes: Sizes) -> CMDP:
 def _uniform(family: str, seed: int, sizes: Sizes, m: int = 1) -> Model:
     """Dirichlet(0.1) rows, r and every d_i independent and uniform on [0, 1], one random first state."""
     S, A, H = sizes
+    check_room(f"constraints is {m}; their utilities for {H} x {S} x {A}", (1 + m) * S * A * H)
     rng = generator(family, seed)
-    p = rng.dirichlet(np.full(S, 0.1), size=(H, S, A))
+    p = _dirichlet_rows(rng, sizes)
     f = rng.random((1 + m, H, S, A))
     return Model(p, NO_SUCCESSORS, f, _point(S, rng.integers(S)))
 
@@ -195,7 +205,7 @@ def multi(
     --------
     v1 : first
     """
-    m = as_int("constraints", constraints, 1)
+    m = as_int("constraints", constraints, 1, LARGEST)
     model = _uniform("multi", seed, _sizes(states, actions, horizon), m)
     return _cmdp(model, between(model, fraction), "multi-v1")
 
@@ -271,10 +281,9 @@ def garnet(
     v1 : first
     """
     S, A, H = _sizes(states, actions, horizon)
-    K, m = as_int("successors", successors, 1, S), as_int("constraints", constraints, 1)
-    if not isinstance(stationary, (bool, np.bool_)):
-        raise ValidationError(f"stationary is {stationary!r}; it must be True or False")
-    steps = 1 if stationary else H
+    K, m = as_int("successors", successors, 1, S), as_int("constraints", constraints, 1, LARGEST)
+    check_room(f"constraints is {m}; their utilities for {H} x {S} x {A}", (1 + m) * S * A * H)
+    steps = 1 if switch("stationary", stationary) else H
     if steps * S * A * K > LARGEST:
         raise ValidationError(f"states is {S}; {steps} x {S} x {A} x {K} successors are more than {LARGEST:,}")
     rng = generator("garnet", seed)

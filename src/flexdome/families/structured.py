@@ -118,7 +118,7 @@ def oscillator(seed: int, *, horizon: int = 10) -> CMDP:
     --------
     v1 : first
     """
-    H = as_int("horizon", horizon, 1)
+    H = as_int("horizon", horizon, 1, 10**7)
     p = np.tile(np.eye(2)[[1, 0]], (2, 1, 1))
     reward = np.tile([1.0, 0.0], (2, 1))
     return CMDP.from_costs(p, reward, reward[None], 0.5 * H, 0, horizon=H, name="oscillator-v1")

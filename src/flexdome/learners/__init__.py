@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flexdome.cmdp import Problem
+from flexdome.cmdp.validation import shown
 from flexdome.errors import ValidationError, unknown_name
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.registry import UNCLAIMED, Entry, Registry
@@ -230,7 +231,7 @@ def make_learner(id: str, problem: Problem, **options: Any) -> Learner:
     0
     """
     if not isinstance(id, str):
-        raise ValidationError(f"learner is {id!r}; it must be a name such as 'flexdome'")
+        raise ValidationError(f"learner is {shown(id)}; it must be a name such as 'flexdome'")
     if id not in LEARNERS:
         raise unknown_name("learner", id, LEARNERS)
     learner = LEARNERS[id].load()

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import as_float
+from flexdome.errors import ValidationError
 from flexdome.kernels.anchor import Anchor, open_anchors, record_anchored, step_anchored
 from flexdome.learners.model import _zeros
 from flexdome.learners.model_file import LARGEST_SUM, ROUNDING, _Reader, _visited_rows
@@ -30,7 +31,7 @@ from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.tuning import checked
 from flexdome.learners.turn import changing
 from flexdome.theory import Schedules, bonus_logs
-from flexdome.theory.schedules import Power
+from flexdome.theory.schedules import LARGEST_SCALE, Power
 
 __all__ = ["AnchorDOME"]
 
@@ -69,9 +70,14 @@ class AnchorDOME(PrimalDualLearner):
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         L_r, L_p = bonus_logs(problem, episodes, delta)
-        bonus_scale = as_float("bonus_scale", bonus_scale, low=0.0)
-        eta, tau = as_float("step_size", step_size, low=0.0), as_float("regularisation", regularisation, low=0.0)
-        margin_scale = as_float("margin_scale", margin_scale, low=0.0)
+        bonus_scale = as_float("bonus_scale", bonus_scale, 0.0, LARGEST_SCALE)
+        eta = as_float("step_size", step_size, 0.0, LARGEST_SCALE)
+        tau = as_float("regularisation", regularisation, 0.0, LARGEST_SCALE)
+        if eta * tau > 1.0:
+            raise ValidationError(
+                f"step_size is {eta!r} and regularisation is {tau!r}; their product must not exceed 1"
+            )
+        margin_scale = as_float("margin_scale", margin_scale, 0.0, LARGEST_SCALE)
         self.anchor_rate = as_float("anchor_rate", anchor_rate, low=0.0, high=1.0)
         super().__init__(
             problem,

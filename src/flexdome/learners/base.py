@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.problem import as_problem
 from flexdome.cmdp.validation import Float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.turn import Turn, changing, reading
@@ -54,10 +55,7 @@ class Learner(ABC):
     id: ClassVar[str]
 
     def __init__(self, problem: Problem, episodes: int, seed: int) -> None:
-        if not isinstance(problem, Problem):
-            raise ValidationError(
-                f"problem is a {type(problem).__name__}; it must be a Problem, as cmdp.problem() makes"
-            )
+        as_problem(problem)
         self._problem = self.first_problem = problem
         self.episodes = as_int("episodes", episodes, 1, LONGEST)
         self.seed = as_int("seed", seed, 0)
@@ -148,12 +146,14 @@ class Learner(ABC):
         """The arrays of every episode of a log; one that is bad names its place."""
         if not isinstance(episodes, Iterable):
             raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
-        checked = []
-        for k, episode in enumerate(episodes):
-            try:
+        checked: list[tuple[Any, ...]] = []
+        try:
+            for episode in episodes:
                 checked.append(self._checked(episode))
-            except ValidationError as error:
-                raise ValidationError(f"episodes[{k}]: {error}") from None
+        except ValidationError as error:
+            raise ValidationError(f"episodes[{len(checked)}]: {error}") from None
+        except Exception as error:  # whatever the user's own iterator raises
+            raise ValidationError(f"episodes[{len(checked)}] cannot be had: {type(error).__name__}: {error}") from error
         return checked
 
     def _count(self) -> None:

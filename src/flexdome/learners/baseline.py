@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from flexdome.cmdp import Problem
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
+from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import Float, as_array, check_range, check_rows, frozen, shown
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.learners.confidence import Estimates
@@ -25,11 +25,12 @@ def as_baseline(learner: str, problem: Problem, given: Any) -> SafePolicy:
 
     A mapping with the keys ``policy`` and ``utilities`` is taken too.
     """
+    as_problem(problem)
     if given is None:
         raise FlexDOMEError(f"{learner} needs a known safe policy and safe_policy is missing; {HOW}")
     if isinstance(given, Mapping):
         if set(given) != {"policy", "utilities"}:
-            raise ValidationError(f"safe_policy has {shown(sorted(given))}; it must have policy and utilities")
+            raise ValidationError(f"safe_policy has {shown(list(given))}; it must have policy and utilities")
         given = SafePolicy(given["policy"], given["utilities"])
     if not isinstance(given, SafePolicy):
         raise ValidationError(f"safe_policy is a {type(given).__name__}; it must be a SafePolicy: {HOW}")

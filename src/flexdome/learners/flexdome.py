@@ -29,12 +29,13 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal
 
-from flexdome.cmdp import Problem
+from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import as_float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.theory import Schedules, bonus_logs, theorem1
 from flexdome.theory.constants import LONGEST, as_confidence
+from flexdome.theory.schedules import LARGEST_SCALE
 
 __all__ = ["FlexDOME"]
 
@@ -106,7 +107,7 @@ class FlexDOME(PrimalDualLearner):
         defaults, unvisited_default = TUNINGS[tuning]
         given = (bonus_scale, margin_scale, step_scale, regularisation_scale)
         scales = {
-            name: as_float(name, default if value is None else value, low=0.0)
+            name: as_float(name, default if value is None else value, 0.0, LARGEST_SCALE)
             for name, default, value in zip(SCALES, defaults, given, strict=True)
         }
         unvisited = unvisited_default if unvisited is None else unvisited
@@ -118,10 +119,7 @@ class FlexDOME(PrimalDualLearner):
             raise ValidationError(f"unvisited is {shown(unvisited)}; it must be 'paper' or 'optimistic'")
         if not isinstance(schedules, Schedules | None):
             raise ValidationError(f"schedules is {shown(schedules)}; it must be a Schedules or None")
-        if not isinstance(problem, Problem):
-            raise ValidationError(
-                f"problem is a {type(problem).__name__}; it must be a Problem, as cmdp.problem() makes"
-            )
+        as_problem(problem)
         H, A = problem.horizon, problem.actions
         L_r, L_p = bonus_logs(problem, episodes, delta)
         scale = scales.pop("bonus_scale")

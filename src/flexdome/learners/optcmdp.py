@@ -30,8 +30,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from flexdome.cmdp import Problem
-from flexdome.cmdp.validation import Float
-from flexdome.errors import ValidationError
+from flexdome.cmdp.validation import Float, one_of
 from flexdome.learners.confidence import Estimates, TransitionSet, around, bernstein, estimates, l1_ball
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
 from flexdome.learners.programs import extended_program
@@ -61,8 +60,7 @@ class OptimisticSet:
         confidence: str = "bernstein",
         optimistic: bool = False,
     ) -> None:
-        if not isinstance(confidence, str) or confidence not in ("bernstein", "l1"):
-            raise ValidationError(f"confidence is {confidence!r}; it must be 'bernstein' or 'l1'")
+        confidence = one_of("confidence", confidence, ("bernstein", "l1"))
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
         self.scale, self.ball, self.optimistic = scale, confidence == "l1", optimistic
         self.log_p = math.log(6.0 * S * A * H * episodes / delta)

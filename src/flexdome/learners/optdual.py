@@ -37,6 +37,7 @@ from flexdome.learners.programs import ExtendedOracle
 from flexdome.learners.records import LARGEST_SUM, StateReader
 from flexdome.learners.tuning import Tuning, checked, chosen, untried
 from flexdome.planning.evaluation import deterministic_policy
+from flexdome.theory.schedules import LARGEST_SCALE
 
 __all__ = ["OptDual"]
 
@@ -84,7 +85,7 @@ class OptDual(ProgramLearner):
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         H, m = problem.horizon, problem.constraints
-        rho = H / problem.slater_gap if dual_bound is None else as_float("dual_bound", dual_bound, low=0.0)
+        rho = H / problem.slater_gap if dual_bound is None else as_float("dual_bound", dual_bound, 0.0, LARGEST_SCALE)
         theory = {"bonus_scale": 1.0, "dual_step": rho / math.sqrt(H**2 * m * episodes)}
         numbers = chosen(tuning, theory, PRACTICAL, {"bonus_scale": bonus_scale, "dual_step": dual_step})
         optimistic = untried(tuning, unvisited, "optimistic")

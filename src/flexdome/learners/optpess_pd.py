@@ -34,7 +34,8 @@ from flexdome.errors import ValidationError
 from flexdome.kernels.primal_dual import first_plan
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.tuning import Tuning, checked, chosen, one_of, untried
-from flexdome.theory.schedules import LARGEST, Power, Schedules
+from flexdome.theory.constants import LEAST
+from flexdome.theory.schedules import LARGEST, LARGEST_SCALE, Power, Schedules
 
 __all__ = ["OptPessPrimalDual"]
 
@@ -101,10 +102,12 @@ class OptPessPrimalDual(PrimalDualLearner):
             "margin_factor": 5.0 * H**2 * math.sqrt(S**3 * A) if margin_factor is None else margin_factor,
             "event_delta": delta / (16.0 * S**2 * A * H) if event_delta is None else event_delta,
         }
-        constants = {name: as_float(name, value, low=0.0) for name, value in constants.items()}
+        constants = {name: as_float(name, value, 0.0, LARGEST_SCALE) for name, value in constants.items()}
         each = constants["event_delta"]
-        if not 0.0 < each < 1.0:
-            raise ValidationError(f"event_delta is {each!r}; it must lie between 0 and 1, both excluded")
+        if not LEAST**2 <= each < 1.0:
+            raise ValidationError(
+                f"event_delta is {each!r}; it must lie between 0 and 1, both excluded, and be at least {LEAST**2:g}"
+            )
         root = numbers["bonus_scale"] * constants["bonus_factor"] * math.sqrt(math.log(episodes / each))
         super().__init__(
             problem,

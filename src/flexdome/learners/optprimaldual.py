@@ -35,6 +35,7 @@ from flexdome.kernels.optimistic import VARIANCE
 from flexdome.learners.primal_dual import PrimalDualLearner
 from flexdome.learners.tuning import Tuning, checked, chosen, one_of, untried
 from flexdome.theory import Schedules
+from flexdome.theory.schedules import LARGEST_SCALE
 
 __all__ = ["OptPrimalDual"]
 
@@ -80,7 +81,7 @@ class OptPrimalDual(PrimalDualLearner):
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
-        rho = H / problem.slater_gap if dual_bound is None else as_float("dual_bound", dual_bound, low=0.0)
+        rho = H / problem.slater_gap if dual_bound is None else as_float("dual_bound", dual_bound, 0.0, LARGEST_SCALE)
         theory = {
             "bonus_scale": 1.0,
             "policy_step": math.sqrt(2.0 * math.log(A) / (H**2 * (1.0 + m * rho) ** 2 * episodes)),
@@ -89,8 +90,8 @@ class OptPrimalDual(PrimalDualLearner):
         given = {"bonus_scale": bonus_scale, "policy_step": policy_step, "dual_step": dual_step}
         numbers = chosen(tuning, theory, PRACTICAL, given)
         L_p = math.log(6.0 * S * A * H * episodes / delta)
-        factor = as_float("reward_bonus_factor", reward_bonus_factor, low=0.0)
-        size = as_float("reward_bonus_size", reward_bonus_size, low=1.0)
+        factor = as_float("reward_bonus_factor", reward_bonus_factor, 0.0, LARGEST_SCALE)
+        size = as_float("reward_bonus_size", reward_bonus_size, 1.0, LARGEST_SCALE)
         L = factor * math.log(size * S * A * H * (m + 1) * episodes / delta)
         following = one_of("dual_policy", dual_policy, ("current", "next")) == "next"
         scale = numbers["bonus_scale"]

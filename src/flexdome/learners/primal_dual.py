@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
-from flexdome.cmdp.validation import Float, as_float, check_range, frozen
+from flexdome.cmdp.validation import Float, as_float, frozen
+from flexdome.errors import ValidationError
 from flexdome.kernels.optimistic import ANYTIME, ROOT, record_only, width
 from flexdome.kernels.primal_dual import estimate, observe_primal_dual
 from flexdome.learners.base import Beliefs, Learner
@@ -62,7 +63,11 @@ class PrimalDualLearner(Learner):
     ) -> None:
         super().__init__(problem, episodes, seed)
         self.schedules = schedules
-        check_range("bonus", np.array(bonus), 0.0, LARGEST)
+        if not max(bonus) <= LARGEST:
+            raise ValidationError(
+                f"bonus_scale is too large for this problem: the bonus it gives is {max(bonus):g}; "
+                f"it must be at most {LARGEST:g}"
+            )
         bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
         self.model = OptimisticModel(problem, form.get("slips", False))
         self.settings = self.model.settings(problem, bonus, bound, **form)

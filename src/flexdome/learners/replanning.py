@@ -18,6 +18,7 @@ import numpy as np
 
 from flexdome.cmdp.validation import as_float, shown
 from flexdome.errors import ValidationError
+from flexdome.theory.constants import LONGEST
 
 __all__ = ["NEVER", "Replan", "as_replan"]
 
@@ -51,8 +52,8 @@ def as_replan(value: Any) -> Replan:
     rule = "it must be 'episode', 'doubling', a number of episodes, or a growth factor above 1 such as 1.1"
     if isinstance(value, str) and value in ("episode", "doubling"):
         return Replan(value)
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        if value < 1:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
+        if not 1 <= value <= LONGEST:
             raise ValidationError(f"replan is {shown(value)}; {rule}")
         return Replan("episode" if value == 1 else int(value))
     if isinstance(value, (float, np.floating)):

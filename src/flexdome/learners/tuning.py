@@ -7,12 +7,12 @@ the table are in docs/tuning.md); an option that is given overrides either.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from flexdome.cmdp import Problem
-from flexdome.cmdp.validation import as_float, as_int, shown
-from flexdome.errors import ValidationError
+from flexdome.cmdp.problem import Problem, as_problem
+from flexdome.cmdp.validation import as_float, as_int, one_of, switch
 from flexdome.theory.constants import LONGEST, as_confidence
+from flexdome.theory.schedules import LARGEST_SCALE
 
 __all__ = ["Tuning", "checked", "chosen", "one_of", "switch", "untried"]
 
@@ -27,7 +27,10 @@ def chosen(
 ) -> dict[str, float]:
     """The constants in force, each a non-negative number."""
     base = theory if one_of("tuning", tuning, ("theory", "practical")) == "theory" else practical
-    return {name: as_float(name, base[name] if value is None else value, low=0.0) for name, value in given.items()}
+    return {
+        name: as_float(name, base[name] if value is None else value, 0.0, LARGEST_SCALE)
+        for name, value in given.items()
+    }
 
 
 def untried(tuning: str, unvisited: str | None, practical: str) -> bool:
@@ -36,22 +39,7 @@ def untried(tuning: str, unvisited: str | None, practical: str) -> bool:
     return one_of("unvisited", value, ("paper", "optimistic")) == "optimistic"
 
 
-def one_of(name: str, value: Any, names: tuple[str, ...]) -> str:
-    """``value``, one of ``names``."""
-    if not isinstance(value, str) or value not in names:
-        raise ValidationError(f"{name} is {shown(value)}; it must be {' or '.join(repr(n) for n in names)}")
-    return value
-
-
-def switch(name: str, value: Any) -> bool:
-    """``value``, True or False."""
-    if not isinstance(value, bool):
-        raise ValidationError(f"{name} is {shown(value)}; it must be True or False")
-    return value
-
-
 def checked(problem: Problem, episodes: int, delta: float) -> tuple[int, float]:
     """The arguments that all share, as plain numbers."""
-    if not isinstance(problem, Problem):
-        raise ValidationError(f"problem is a {type(problem).__name__}; it must be a Problem, as cmdp.problem() makes")
+    as_problem(problem)
     return as_int("episodes", episodes, 1, LONGEST), as_confidence(delta)

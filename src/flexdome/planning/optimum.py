@@ -7,13 +7,13 @@ Two independent methods, which must agree: ``"decomposition"`` (module :mod:`.de
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
 from flexdome.cmdp.model import CMDP, Model
-from flexdome.cmdp.validation import Float, as_float, frozen
-from flexdome.errors import InfeasibleError, ValidationError
+from flexdome.cmdp.validation import Float, as_float, frozen, one_of
+from flexdome.errors import InfeasibleError
 from flexdome.planning.decomposition import FEASIBILITY, best_mixture, greedy, largest_slack, scale_of
 from flexdome.planning.evaluation import as_cmdp, deterministic_policy, evaluate_batch, markov_policy
 from flexdome.planning.lp import occupancy_program
@@ -77,8 +77,7 @@ def solve(cmdp: CMDP, method: Method = "decomposition") -> Solution:
     (6.7467, 5.0)
     """
     as_cmdp(cmdp)
-    if not isinstance(method, str) or method not in ("decomposition", "lp"):
-        raise ValidationError(f"method is {method!r}; it must be 'decomposition' or 'lp'")
+    method = cast(Method, one_of("method", method, ("decomposition", "lp")))
     key = "solve", method
     if key not in cmdp._memo:
         cmdp._memo[key] = solve_model(cmdp.model, cmdp.alpha, method)
@@ -161,9 +160,9 @@ def safe_policy(cmdp: CMDP, slack: float) -> SafePolicy:
     What learners that need a known safe policy are given in experiments. Raises :class:`InfeasibleError`
     when ``slack`` exceeds the Slater gap.
     """
-    slack = as_float("slack", slack, low=0.0)
+    slack = as_float("slack", slack, 0.0, float(as_cmdp(cmdp).horizon))  # no utility exceeds H
     try:
-        solution = solve_model(as_cmdp(cmdp).model, cmdp.alpha + slack)
+        solution = solve_model(cmdp.model, cmdp.alpha + slack)
     except InfeasibleError as error:
         message = f"with a slack of {slack:g} added, {error}"
         raise InfeasibleError(message, error.constraints, error.shortfall) from None

@@ -22,10 +22,11 @@ from scipy.optimize import lsq_linear
 from scipy.special import xlogy
 
 from flexdome.cmdp.model import CMDP, Model
-from flexdome.cmdp.validation import Float, as_array, as_float, frozen
+from flexdome.cmdp.validation import Float, as_array, as_float, as_positive, check_range, frozen
 from flexdome.errors import ConvergenceError, ValidationError
 from flexdome.kernels import bellman
 from flexdome.planning.decomposition import FEASIBILITY
+from flexdome.planning.evaluation import as_cmdp
 from flexdome.planning.optimum import slater_gap
 
 __all__ = ["SaddlePoint", "saddle_point"]
@@ -33,6 +34,7 @@ __all__ = ["SaddlePoint", "saddle_point"]
 TOLERANCE = 1e-10
 LARGEST_RESIDUAL = 1e-8
 MAX_NEWTON = 200
+LARGEST = 1e100  # of tau, margin and dual bound, so that nothing made of them overflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +147,10 @@ def saddle_point(cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound
     >>> point.residual < 1e-10
     True
     """
-    tau = as_float("tau", tau)
-    if tau <= 0.0:
-        raise ValidationError(f"tau is {tau:g}; it must be positive")
+    as_cmdp(cmdp)
+    tau = as_positive("tau", tau, LARGEST)
     eps, _ = as_array("margin", margin)
+    check_range("margin", eps, -LARGEST, LARGEST)
     if eps.ndim > 1 or (eps.ndim == 1 and eps.size != cmdp.constraints):
         raise ValidationError(f"margin has shape {eps.shape}; it must be a number or ({cmdp.constraints},)")
     if dual_bound is None:
@@ -156,7 +158,7 @@ def saddle_point(cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound
         if gap <= FEASIBILITY * cmdp.horizon:
             raise ValidationError(f"the Slater gap is {gap:g}; without a positive one dual_bound must be given")
         dual_bound = 4.0 * cmdp.horizon / gap
-    dual_bound = as_float("dual_bound", dual_bound, low=0.0)
+    dual_bound = as_float("dual_bound", dual_bound, 0.0, LARGEST)
     target = cmdp.alpha + eps
     lam = np.zeros(cmdp.constraints)
     stage = max(tau, 1.0)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from flexdome.cmdp import CMDP, Episode
+from flexdome.cmdp.validation import shown, switch
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.families import make_cmdp
 from flexdome.kernels.episodes import play
@@ -94,10 +95,12 @@ def check_learner(
     True
     """
     if not (isinstance(learner, type) and issubclass(learner, Learner)):
-        raise ValidationError(f"learner is {learner!r}; it must be a subclass of flexdome.learners.Learner")
+        raise ValidationError(f"learner is {shown(learner)}; it must be a subclass of flexdome.learners.Learner")
     if cmdp is not None and not isinstance(cmdp, CMDP):
         raise ValidationError(f"cmdp is a {type(cmdp).__name__}; it must be a CMDP")
-    if randomises is None:
+    if randomises is not None:
+        randomises = switch("randomises", randomises)
+    else:
         randomises = learner.id in LEARNERS and LEARNERS[learner.id].randomises
     cmdp = small_cmdp() if cmdp is None else cmdp
     if "safe_policy" in inspect.signature(learner).parameters:

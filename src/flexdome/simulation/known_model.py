@@ -17,12 +17,13 @@ from flexdome.cmdp.validation import Float, as_float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.kernels.iteration import run_iteration
 from flexdome.planning import evaluate, slater_gap, solve
+from flexdome.planning.evaluation import as_cmdp
 from flexdome.theory import Schedules
 from flexdome.theory.schedules import LARGEST
 
 __all__ = ["Iterates", "iterate"]
 
-MOST = 10**9  # iterations: the whole trajectory is kept
+MOST = 10**8  # iterations: the whole trajectory is kept
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def iterate(cmdp: CMDP, schedules: Schedules, iterations: int, dual_bound: float
     >>> bool(path.final_violation[0] < 0), bool(path.final_gap < 0.2)
     (True, True)
     """
+    as_cmdp(cmdp)
     n = as_int("iterations", iterations, 1, MOST)
     if not isinstance(schedules, Schedules):
         raise ValidationError(f"schedules is {shown(schedules)}; it must be a Schedules")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import CMDP, Episode
-from flexdome.cmdp.validation import Float, as_int, shown
+from flexdome.cmdp.validation import Float, as_int, as_items, check_room, shown
 from flexdome.errors import ValidationError
 from flexdome.kernels.anchor_episodes import run_anchored
 from flexdome.kernels.episodes import Buffers, play, run_primal_dual
@@ -65,7 +65,7 @@ def simulate(
     (500,)
     """
     seed = as_int("seed", seed, 0)
-    every = as_int("evaluate_every", evaluate_every, 1)
+    every = as_int("evaluate_every", evaluate_every, 1, LONGEST)
     _check_fit(learner, cmdp)
     return learner.turn.change("simulate", _simulate, learner, cmdp, episodes, seed, every, snapshots)
 
@@ -76,6 +76,7 @@ def _simulate(
     first = learner.episode + 1
     count = max(learner.episodes - learner.episode, 0) if episodes is None else episodes
     last = first + as_int("episodes", count, 0, LONGEST - learner.episode) - 1
+    check_room(f"episodes is {last + 1 - first}; the history", (last + 1 - first) * (2 + 4 * cmdp.constraints))
     wanted = _wanted(snapshots, first)
     kept: dict[int, Snapshot] = {}
     best = solve(cmdp)
@@ -137,9 +138,9 @@ def _simulate(
 
 def _wanted(snapshots: Iterable[int], first: int) -> list[int]:
     """The episodes from ``first`` on, last to first."""
-    if not isinstance(snapshots, Iterable):
-        raise ValidationError(f"snapshots is {shown(snapshots)}; it must be a series of episodes")
-    return sorted({t for t in (as_int("snapshots", t, 1) for t in snapshots) if t >= first}, reverse=True)
+    given = as_items("snapshots", snapshots, "it must be a series of episodes")
+    wanted = {as_int(f"snapshots[{k}]", t, 1, LONGEST) for k, t in enumerate(given)}
+    return sorted((t for t in wanted if t >= first), reverse=True)
 
 
 def _check_fit(learner: Learner, cmdp: CMDP) -> None:

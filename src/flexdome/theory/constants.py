@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 
-from flexdome.cmdp import Problem
-from flexdome.cmdp.validation import as_float, as_int
+from flexdome.cmdp.problem import Problem, as_problem
+from flexdome.cmdp.validation import as_float, as_int, shown
 from flexdome.errors import ValidationError
 
-__all__ = ["LONGEST", "as_confidence", "bonus_logs", "burn_in", "error_constant", "margin_coefficient"]
+__all__ = ["LEAST", "LONGEST", "as_confidence", "bonus_logs", "burn_in", "error_constant", "margin_coefficient"]
 
 LONGEST = 2**53  # episodes: up to here a float64 counts them
+LEAST = 1e-100  # of delta: what is divided by it stays far from the largest float64
 
 
 def as_confidence(delta: float) -> float:
-    """``delta`` in (0, 1]."""
+    """``delta`` in (0, 1], and not so small that the logarithms of 1 / delta are infinite."""
     delta = as_float("delta", delta, low=0.0, high=1.0)
-    if delta == 0.0:
-        raise ValidationError("delta is 0; it must be positive")
+    if delta < LEAST:
+        raise ValidationError(f"delta is {shown(delta)}; it must be positive, and at least {LEAST:g}")
     return delta
 
 
@@ -31,6 +32,7 @@ def bonus_logs(problem: Problem, episodes: int, delta: float) -> tuple[float, fl
 
     The bonuses are phi_r = sqrt(L_r / N) and phi_p = H sqrt(L_p / N) (Lemma "Bound on the estimation error").
     """
+    as_problem(problem)
     T, delta = as_int("episodes", episodes, 1, LONGEST), as_confidence(delta)
     size = 4.0 * problem.states * problem.actions * problem.horizon * T / delta  # delta / 4 may be 0 where delta is not
     return 0.5 * math.log(2.0 * (problem.constraints + 1) * size), 2.0 * problem.states + 2.0 * math.log(size)
@@ -38,7 +40,7 @@ def bonus_logs(problem: Problem, episodes: int, delta: float) -> tuple[float, fl
 
 def error_constant(problem: Problem) -> float:
     """C_B = (1 + 8 m H / Xi) 4 H sqrt(2 S A) (H sqrt(S) + H + 1) + (4 m H / Xi) sqrt(2 H)."""
-    S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
+    S, A, H, m = as_problem(problem).states, problem.actions, problem.horizon, problem.constraints
     ratio = m * H / problem.slater_gap
     return (1.0 + 8.0 * ratio) * 4.0 * H * math.sqrt(2.0 * S * A) * (
         H * math.sqrt(S) + H + 1.0
@@ -47,12 +49,12 @@ def error_constant(problem: Problem) -> float:
 
 def margin_coefficient(problem: Problem) -> float:
     """(18/5) sqrt(H^3 C_B): the margin is this times t^(-1/6) log(4 S A H t / delta)^(1/4)."""
-    return 3.6 * math.sqrt(float(problem.horizon) ** 3 * error_constant(problem))
+    return 3.6 * math.sqrt(float(as_problem(problem).horizon) ** 3 * error_constant(problem))
 
 
 def burn_in(problem: Problem, delta: float, margin_scale: float = 1.0) -> float:
     """C'': the first t from which the margin is at most half the Slater gap (a real number; inf if beyond 1e300)."""
-    size = 4.0 * problem.states * problem.actions * problem.horizon / as_confidence(delta)
+    size = 4.0 * as_problem(problem).states * problem.actions * problem.horizon / as_confidence(delta)
     coefficient = as_float("margin_scale", margin_scale, low=0.0) * margin_coefficient(problem)
 
     def excess(log_t: float) -> float:

@@ -12,14 +12,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from flexdome.cmdp import Problem
-from flexdome.cmdp.validation import Float, as_array, as_float, as_raw, frozen, shown
+from flexdome.cmdp.problem import Problem, as_problem
+from flexdome.cmdp.validation import (
+    Float,
+    as_array,
+    as_float,
+    as_int,
+    as_raw,
+    check_room,
+    frozen,
+    shown,
+)
 from flexdome.errors import FlexDOMEError, ValidationError
-from flexdome.theory.constants import as_confidence, margin_coefficient
+from flexdome.theory.constants import LONGEST, as_confidence, margin_coefficient
 
-__all__ = ["LARGEST", "Margin", "Power", "Schedules", "theorem1", "theorem2"]
+__all__ = ["LARGEST", "LARGEST_SCALE", "Margin", "Power", "Schedules", "theorem1", "theorem2"]
 
 Function = Callable[[Any], Any]
+MOST_CONSTRAINTS = 10**6
+LARGEST_SCALE = 1e95  # of an option that multiplies one of the following, so that the error names the option
 LARGEST = 1e100  # of any step size, weight, margin, bonus and multiplier, so that nothing made of them overflows
 
 
@@ -69,6 +80,9 @@ class Schedules:
 
     def table(self, first: int, count: int, constraints: int) -> tuple[Float, Float, Float]:
         """eta (n,), tau (n,) and margin (n, m) at the episodes ``first``, ..., ``first + count - 1``."""
+        first, count = as_int("first", first, 1, LONGEST), as_int("count", count, 0, LONGEST)
+        constraints = as_int("constraints", constraints, 1, MOST_CONSTRAINTS)
+        check_room(f"count is {count}; a schedule for {constraints} constraints", count * (3 + constraints))
         t = np.arange(first, first + count, dtype=np.float64)
         eta, tau = (_values(name, getattr(self, name), t, ())[:, 0] for name in ("eta", "tau"))
         eps = _values("margin", self.margin, t, (constraints,))
@@ -133,8 +147,9 @@ def theorem1(
     eps_t = margin_scale (18/5) sqrt(H^3 C_B) t^(-1/6) log(4 S A H t / delta)^(1/4). Where the scales' product c exceeds
     1, eta_t is delayed, step_scale (t + c^(6/5) - 1)^(-5/6), so that eta_t tau_t never does.
     """
+    as_problem(problem)
     delta = as_confidence(delta)
-    margin_scale = as_float("margin_scale", margin_scale, low=0.0)
+    margin_scale = as_float("margin_scale", margin_scale, low=0.0, high=LARGEST_SCALE)
     step_scale = as_float("step_scale", step_scale, low=0.0, high=LARGEST)
     regularisation_scale = as_float("regularisation_scale", regularisation_scale, low=0.0, high=LARGEST)
     delay = max(step_scale * regularisation_scale, 1.0) ** 1.2 - 1.0
@@ -155,9 +170,13 @@ def theorem2(epsilon: float, c_eta: float = 1.0, c_tau: float = 1.0, c_margin: f
     epsilon = as_float("epsilon", epsilon, low=0.0, high=LARGEST)
     if epsilon == 0.0:
         raise ValidationError("epsilon is 0; it must be positive")
-    coefficients = [as_float(n, v, low=0.0) for n, v in (("c_eta", c_eta), ("c_tau", c_tau), ("c_margin", c_margin))]
-    return Schedules(
-        eta=Power(coefficients[0] * epsilon**3),
-        tau=Power(coefficients[1] * epsilon),
-        margin=Power(coefficients[2] * epsilon),
-    )
+    given = {"c_eta": c_eta, "c_tau": c_tau, "c_margin": c_margin}
+    coefficients = [as_float(name, value, 0.0, LARGEST) for name, value in given.items()]
+    eta, tau, margin = coefficients[0] * epsilon**3, coefficients[1] * epsilon, coefficients[2] * epsilon
+    if max(eta, tau, margin) > LARGEST or eta * tau > 1.0:
+        raise ValidationError(
+            f"epsilon is {epsilon:g} with c_eta {coefficients[0]:g}, c_tau {coefficients[1]:g} and c_margin "
+            f"{coefficients[2]:g}; eta = {eta:g}, tau = {tau:g} and margin = {margin:g} must be at most {LARGEST:g}, "
+            "and eta * tau at most 1"
+        )
+    return Schedules(eta=Power(eta), tau=Power(tau), margin=Power(margin))
