@@ -151,7 +151,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "utilities of more steps": ({"utilities": [[0.5] * 3]}, "utilities does not have one entry for each of the 2"),
     "a reward that is nan": ({"rewards": [0.5, math.nan]}, "rewards[1] is nan; it must be finite"),
     "utilities that are words": ({"utilities": [["a", "b"]]}, "utilities has dtype <U1"),
-    "no horizon": ({"horizon": 0}, "horizon is 0; it must be at least 1"),
+    "no horizon": ({"horizon": 0}, "horizon is 0; it must be between 1 and 67108864"),
     "an absorbing state below zero": ({"absorbing": -1}, "absorbing is -1; it must be between 0 and"),
     "an absorbing word": ({"absorbing": "end"}, "absorbing is 'end'; it must be a whole number"),
     "a padding reward above one": ({"reward": 2.0}, "reward is 2.0; it must be in [0, 1]"),

@@ -266,7 +266,7 @@ def test_saddle_points_approach_the_constrained_optimum():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"tau": 0.0}, "tau is 0; it must be positive"),
+        ({"tau": 0.0}, "tau is 0.0; it must be positive"),
         ({"tau": -1.0}, "tau"),
         ({"tau": float("nan")}, "tau"),
         ({"tau": 0.1, "margin": [0.1, 0.2]}, r"margin has shape \(2,\)"),

@@ -421,10 +421,10 @@ def test_no_episodes_make_an_empty_history() -> None:
         ({"episodes": 2**60}, "episodes is 1152921504606846976; it must be"),
         ({"seed": -1}, "seed is -1; it must be at least 0"),
         ({"seed": None}, "seed is None; it must be a whole number"),
-        ({"evaluate_every": 0}, "evaluate_every is 0; it must be at least 1"),
+        ({"evaluate_every": 0}, "evaluate_every is 0; it must be between 1 and 9007199254740992"),
         ({"snapshots": 5}, "snapshots is 5; it must be a series of episodes"),
-        ({"snapshots": [0]}, "snapshots is 0; it must be at least 1"),
-        ({"snapshots": ["x"]}, "snapshots is 'x'; it must be a whole number"),
+        ({"snapshots": [0]}, "snapshots[0] is 0; it must be between 1 and"),
+        ({"snapshots": ["x"]}, "snapshots[0] is 'x'; it must be a whole number"),
     ],
     ids=str,
 )

@@ -302,7 +302,7 @@ REFUSALS: dict[str, tuple[Any, str]] = {
     ),
     "a value that is a list": (
         lambda: Threshold.fixed([2.0]),
-        "threshold parameters is ([2.0],); it must be 1 numbers",
+        "threshold value is [2.0]; it must be a single number",
     ),
     "ends in the wrong order": (
         lambda: Threshold.uniform(2, 1),
@@ -334,7 +334,7 @@ REFUSALS: dict[str, tuple[Any, str]] = {
     ),
     "a clip interval that is ragged": (
         lambda: Threshold.normal(1, 1, clip=(1, [2])),
-        "threshold clip is not a rectangular array",
+        "threshold clip[1] is [2]; it must be a single number",
     ),
     "an infinite end of a clip interval": (
         lambda: Threshold.normal(1, 1, clip=(0, math.inf)),

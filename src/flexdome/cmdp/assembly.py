@@ -242,12 +242,9 @@ def _laws(form: Form, given: Any, shape: tuple[int, ...], H: int) -> tuple[Thres
 
 
 def _room_for(shape: tuple[int, ...], horizon: int | None) -> Float:
+    what = f"horizon is {horizon}; the rewards and utilities, {shape} numbers,"
+    check_room(what, math.prod(shape))
     try:
-        check_room(f"horizon is {horizon}; the rewards and utilities, {shape}", math.prod(shape))
         return np.empty(shape)
-    except (MemoryError, ValueError) as error:
-        if isinstance(error, ValidationError):
-            raise
-        raise ValidationError(
-            f"horizon is {horizon}; the rewards and utilities, {shape} numbers, must fit in memory"
-        ) from None
+    except MemoryError:
+        raise ValidationError(f"{what} must fit in memory") from None

@@ -43,6 +43,7 @@ Int = npt.NDArray[np.int32]
 ROW_TOLERANCE = 1e-9
 ROW_TOLERANCE_FLOAT32 = 1e-5
 LARGEST_SIZE = 2**31 - 1  # of S, A and H: states are kept as int32
+TECHNICAL = 1e50  # a bound above this is there against overflow: nobody who gave -1 wants to hear of it
 LONGEST_SERIES = 2**28  # entries of what is no array yet: a range of 10**12 must not become one
 
 
@@ -110,7 +111,7 @@ def as_float(name: str, value: Any, low: float = -math.inf, high: float = math.i
         raise ValidationError(f"{name} is {shown(value)}; it must be a single number")
     number = float(as_array(name, value)[0])
     if not low <= number <= high:
-        rule = f"at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
+        rule = f"at least {low:g}" if high == math.inf or number < low <= TECHNICAL < high else f"in [{low:g}, {high:g}]"
         raise ValidationError(f"{name} is {shown(number)}; it must be {rule}")
     return number
 
@@ -198,7 +199,7 @@ def check_room(what: str, numbers: int) -> None:
     """So many float64 fit in this machine: what is promised but not there would end the process when touched."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if 8 * numbers > memory:
-        raise ValidationError(f"{what}, {numbers} numbers, must fit in memory; there are {memory} bytes of it")
+        raise ValidationError(f"{what} must fit in memory: {8 * numbers} bytes, and there are {memory}")
 
 
 def as_distribution(name: str, value: Any, size: int) -> Float:

@@ -160,7 +160,7 @@ def safe_policy(cmdp: CMDP, slack: float) -> SafePolicy:
     What learners that need a known safe policy are given in experiments. Raises :class:`InfeasibleError`
     when ``slack`` exceeds the Slater gap.
     """
-    slack = as_float("slack", slack, 0.0, float(as_cmdp(cmdp).horizon))  # no utility exceeds H
+    slack = as_float("slack", slack, 0.0, 1e6 * as_cmdp(cmdp).horizon)  # far more than any utility
     try:
         solution = solve_model(cmdp.model, cmdp.alpha + slack)
     except InfeasibleError as error:
