@@ -7,15 +7,19 @@ shows every hole there is.
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import flexdome as fd
+import flexdome.cmdp.assembly
+import flexdome.cmdp.episode
 from flexdome import theory
 from flexdome.learners import Learner
 from hostile import EVERYWHERE, changed, complaint
@@ -336,3 +340,63 @@ def test_every_public_name_is_tried():
     errors = {name for name in dir(fd) if name.endswith("Error")}
     callables = {name for name in dir(fd) if callable(getattr(fd, name))}
     assert callables - errors - kinds <= tried
+
+
+class Written(np.ndarray):
+    """An array that a second thread writes to as soon as it has been compared with a bound."""
+
+    def __ge__(self, other):
+        found = np.asarray(self) >= other
+        np.asarray(self)[...] = 99
+        return found
+
+
+def test_indices_are_copied_before_they_are_checked(monkeypatch):
+    for module in (flexdome.cmdp.episode, flexdome.cmdp.assembly):
+        monkeypatch.setattr(module, "as_raw", lambda name, value: np.asarray(value).view(Written))
+    given = {name: np.array([0, 1, 2, 0])[: 4 - k] % 2 for k, name in enumerate(("states", "actions"))}
+    states, actions, *_ = fd.Episode(**{**episode(), **given}).checked(told())
+    assert states.max() <= 2
+    assert actions.max() <= 1
+    made = fd.CMDP.from_successors(**{**lists(), "next_states": lists()["next_states"].copy()})
+    assert made.model.nxt.max() <= 2
+
+
+def test_thirty_thousand_seeds_are_checked_at_once():
+    from flexdome.experiments import ExperimentSpec
+
+    rest = {"name": "x", "episodes": 5, "environments": [{"id": "media-v1"}], "learners": [{"id": "flexdome"}]}
+    began = time.process_time()
+    assert len(ExperimentSpec(seeds=list(range(30_000)), **rest).seeds) == 30_000
+    assert time.process_time() - began < 2.0  # it was a minute
+    with pytest.raises(fd.ValidationError, match="7 appears 2 times; each may appear once"):
+        ExperimentSpec(seeds=[*range(30_000), 7], **rest)
+
+
+@pytest.mark.parametrize("depth", [300, 3_000, 100_000])
+def test_a_deeply_nested_experiment_is_refused(depth):
+    from flexdome.experiments import load_experiment
+
+    head = 'name = "x"\nepisodes = 5\nseeds = [0]\n[[environments]]\nid = "media-v1"\n[[learners]]\nid = "flexdome"\n'
+    Path("deep.toml").write_text(f"{head}options = {{bonus_scale = {'[' * depth}{']' * depth}}}\n")
+    with pytest.raises(fd.FlexDOMEError, match=r"deep\.toml"):
+        load_experiment("deep.toml").check()
+
+
+@pytest.mark.parametrize("label", ["a\x1b[31m", "a\u202eb", "a\u2066b", "a\u200fb", "a\u2028b", "a\x85b", "a\ud800"])
+def test_a_label_with_invisible_characters_is_refused(label):
+    from flexdome.experiments import LearnerSpec
+
+    with pytest.raises(fd.ValidationError, match="label"):
+        LearnerSpec(id="flexdome", label=label)
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "status", "resume"])
+def test_an_empty_directory_name_is_refused(command, capsys):
+    from flexdome.cli import main
+
+    words = ["fixed", "--out", ""] if command in ("run", "compare") else [""]
+    assert main([command, *words]) == 2
+    assert f"{'--out' if len(words) == 3 else command} is empty" in capsys.readouterr().err
+    assert not Path("runs").exists()
+    assert not Path("experiments").exists()

@@ -19,12 +19,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from flexdome.cli.commands import COMMANDS
     from flexdome.cli.experiments import RunsFailed
-    from flexdome.errors import ConvergenceError, FlexDOMEError, InfeasibleError, OutputError
+    from flexdome.errors import ConvergenceError, FlexDOMEError, InfeasibleError, OutputError, ValidationError
 
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
+        for before, word in zip(["", *words], words, strict=False):
+            if not word or (
+                word.startswith("--") and word.endswith("=")
+            ):  # as a path it would be the present directory
+                raise ValidationError(f"{word or before or 'an argument'} is empty; give a value, or leave it out")
         tyro.extras.subcommand_cli_from_dict(
             COMMANDS,
             args=words,

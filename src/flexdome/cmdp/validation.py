@@ -111,7 +111,9 @@ def as_float(name: str, value: Any, low: float = -math.inf, high: float = math.i
         raise ValidationError(f"{name} is {shown(value)}; it must be a single number")
     number = float(as_array(name, value)[0])
     if not low <= number <= high:
-        rule = f"at least {low:g}" if high == math.inf or number < low <= TECHNICAL < high else f"in [{low:g}, {high:g}]"
+        rule = (
+            f"at least {low:g}" if high == math.inf or number < low <= TECHNICAL < high else f"in [{low:g}, {high:g}]"
+        )
         raise ValidationError(f"{name} is {shown(number)}; it must be {rule}")
     return number
 

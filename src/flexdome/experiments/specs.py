@@ -36,7 +36,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic import ValidationError as PydanticError
 
 from flexdome.cmdp import CMDP, Problem, load_cmdp
@@ -54,7 +54,17 @@ SEMANTICS = 1  # raised whenever the same data would give another result
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Episodes = Annotated[int, Field(ge=1, le=LONGEST, strict=True)]
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+def _visible(text: str) -> str:
+    """No character that is not seen, or that turns the direction of the others round."""
+    for k, character in enumerate(text):
+        if not character.isprintable():
+            raise ValueError(f"character {k}, {character!a}, cannot be printed")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$"), AfterValidator(_visible)]
 Revealed = Literal["thresholds", "rewards", "utilities", "transitions"]
 
 
