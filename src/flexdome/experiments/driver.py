@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
-from flexdome.errors import FlexDOMEError
+from flexdome.errors import FileFormatError, FlexDOMEError
 from flexdome.experiments.engines import Engine, Serial
 from flexdome.experiments.specs import ExperimentSpec, RunSpec
 from flexdome.experiments.store import Store
@@ -56,6 +56,7 @@ class _Work:
     episode: int
     seconds: float = 0.0
     attempts: int = 0
+    again: bool = False  # its files were damaged under it, and it began anew
     suspect: bool = False  # in hand when a worker died: made again alone, to see whose fault it is
 
 
@@ -101,14 +102,12 @@ def _missing(runs: Iterable[RunSpec], store: Store, watch: Callable[[Event], Non
     waiting: deque[_Work] = deque()
     stored = 0
     for run in runs:
-        damage = None
-        if store.has(run):
-            damage = store.damage(run)
-            if damage is None:
-                store.tidy(run)
-                watch(Event("stored", run, run.episodes))
-                stored += 1
-                continue
+        damage = store.damage(run)
+        if damage is None and store.has(run):
+            store.tidy(run)
+            watch(Event("stored", run, run.episodes))
+            stored += 1
+            continue
         found = None
         if damage is None:
             found, damage = store.checkpoint(run)
@@ -153,7 +152,9 @@ def _work_off(
             work = running.pop(future)
             error = _error(future)
             if error is None:
-                _store(work, future.result(), store, watch, waiting)
+                wrong = _store(work, future.result(), store, watch, waiting)
+                if wrong is not None:
+                    failed[work.run.id] = wrong
             elif isinstance(error, engine.lost) and (not alone or work.attempts + 1 < ATTEMPTS):
                 work.attempts += alone
                 work.suspect = True
@@ -183,17 +184,35 @@ def _error(future: Future[Progress]) -> BaseException | None:
     return future.exception()
 
 
-def _store(work: _Work, step: Progress, store: Store, watch: Callable[[Event], None], waiting: deque[_Work]) -> None:
-    work.seconds += step.seconds
-    work.episode, work.attempts, work.suspect = step.last, 0, False
+def _store(
+    work: _Work, step: Progress, store: Store, watch: Callable[[Event], None], waiting: deque[_Work]
+) -> str | None:
+    """Store what came back, and put what is left to do into ``waiting``; the reason comes back if that is impossible.
+
+    Files of the run that were damaged since they were written cost the run its start, once.
+    """
+    seconds = work.seconds + step.seconds
+    try:
+        if step.learner is None:
+            store.finish(work.run, step.columns, {**step.origin, **_when(seconds)})
+        else:
+            store.append(work.run, step.columns, step.learner, seconds)
+    except FileFormatError as error:
+        if work.again:
+            watch(Event("failed", work.run, 0, str(error)))
+            return str(error)
+        watch(Event("damaged", work.run, 0, f"{error}; the run is computed again"))
+        store.discard(work.run)
+        waiting.append(_Work(work.run, None, 0, again=True))
+        return None
+    work.seconds, work.episode, work.attempts, work.suspect = seconds, step.last, 0, False
     if step.learner is None:
-        store.finish(work.run, step.columns, {**step.origin, **_when(work.seconds)})
         watch(Event("finished", work.run, work.episode))
-        return
-    store.append(work.run, step.columns, step.learner, work.seconds)
+        return None
     work.learner = step.learner
     watch(Event("advanced", work.run, work.episode))
     waiting.appendleft(work)
+    return None
 
 
 def _when(seconds: float) -> dict[str, Any]:
