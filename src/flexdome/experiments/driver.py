@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flexdome.errors import FileFormatError, FlexDOMEError
-from flexdome.experiments.engines import Engine, Serial
+from flexdome.experiments.engines import GONE, Engine, Serial
 from flexdome.experiments.specs import ExperimentSpec, RunSpec
 from flexdome.experiments.store import Store
 from flexdome.experiments.worker import Progress, advance
@@ -22,6 +22,7 @@ from flexdome.experiments.worker import Progress, advance
 __all__ = ["Event", "Outcome", "run_experiments"]
 
 CHUNK_SECONDS = 4.0  # between checkpoints of one run
+TEND_SECONDS = 1.0  # between two looks at the workers while nothing comes back
 ATTEMPTS = 3  # deaths of a worker under one call, alone in hand, before the run is given up
 
 
@@ -139,6 +140,7 @@ def _work_off(
     running: dict[Future[Progress], _Work] = {}
     failed: dict[str, str] = {}
     while waiting or running:
+        engine.tend()
         while waiting and len(running) < engine.slots:
             if running and (waiting[0].suspect or any(work.suspect for work in running.values())):
                 break
@@ -146,7 +148,7 @@ def _work_off(
             plain = work.run.model_dump(mode="json", exclude_none=True)
             watch(Event("started", work.run, work.episode))
             running[engine.submit(advance, plain, work.run.id, work.learner, chunk_seconds)] = work
-        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        done, _ = wait(running, timeout=TEND_SECONDS, return_when=FIRST_COMPLETED)
         alone = len(running) == 1
         for future in done:
             work = running.pop(future)
@@ -161,9 +163,7 @@ def _work_off(
                 watch(Event("retried", work.run, work.episode, "its worker died; a new one takes it up"))
                 waiting.appendleft(work)
             elif isinstance(error, Exception):
-                failed[work.run.id] = (
-                    str(error) if isinstance(error, FlexDOMEError) else f"{type(error).__name__}: {error}"
-                )
+                failed[work.run.id] = _reason(error)
                 watch(Event("failed", work.run, work.episode, failed[work.run.id]))
             else:
                 raise error
@@ -180,8 +180,15 @@ def _work_off(
 def _error(future: Future[Progress]) -> BaseException | None:
     """What a call that is done raised; calls that are cancelled are those of a cluster that is gone."""
     if future.cancelled():
-        raise FlexDOMEError("the cluster is gone; what it had finished is stored, and the same command goes on from it")
+        raise FlexDOMEError(GONE)
     return future.exception()
+
+
+def _reason(error: Exception) -> str:
+    """Our own errors as they are, others by their first line: a worker's may be followed by its whole traceback."""
+    if isinstance(error, FlexDOMEError):
+        return str(error)
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def _store(
