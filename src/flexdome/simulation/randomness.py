@@ -30,6 +30,13 @@ class Randomness:
         bits.advance((first - 1) * self._width[stream])
         return np.random.Generator(bits).random((count, self._width[stream]))
 
+    def bytes_of_an_episode(self, thresholds_known: bool) -> int:
+        """What the numbers of one episode take, with thresholds (uniforms and samples) where these are drawn."""
+        unused = () if self._cmdp.noise == "bernoulli" else ("noise",)
+        widths = {name: width for name, width in self._width.items() if name not in unused}
+        widths["threshold"] *= 0 if thresholds_known else 2
+        return 8 * sum(widths.values())
+
     def uniforms(self, first: int, count: int) -> tuple[Float, Float, Float, Float]:
         """(start, action, next, noise), a row an episode from ``first`` on; noise is empty where means are observed."""
         noisy = self._cmdp.noise == "bernoulli"

@@ -34,7 +34,8 @@ from flexdome.theory.constants import LONGEST
 
 __all__ = ["simulate"]
 
-CHUNK = 8192  # episodes whose random numbers are drawn at once
+CHUNK = 8192  # episodes whose random numbers are drawn at once, at most
+CHUNK_BYTES = 1 << 25  # of random numbers that are held at once, unless one episode alone takes more
 
 
 def simulate(
@@ -85,6 +86,7 @@ def _simulate(
     if program is not None:  # no episode, no number, but the same series
         notes = {name: [none] for name, none in _empty_notes(program, cmdp.constraints, 0).items()}
     randomness = Randomness(cmdp, seed)
+    most = max(1, min(CHUNK, CHUNK_BYTES // randomness.bytes_of_an_episode(learner.problem.thresholds_known)))
     m = cmdp.constraints
     pieces: list[Float] = []
     margins: list[Float] = []
@@ -93,7 +95,7 @@ def _simulate(
     while position <= last:
         if wanted and wanted[-1] == position:
             kept[wanted.pop()] = _snapshot(learner)
-        cut = min(last + 1, position + CHUNK, *wanted[-1:])
+        cut = min(last + 1, position + most, *wanted[-1:])
         numbers = np.arange(position, cut)
         out = np.full((numbers.size, 2 + 4 * m), np.nan)
         exact = (numbers - 1) % every == 0
