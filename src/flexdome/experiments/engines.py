@@ -31,6 +31,7 @@ from flexdome.experiments import installation
 __all__ = ["Cluster", "Engine", "Processes", "Serial", "make_engine"]
 
 TIMEOUT = 60.0  # seconds for a cluster to answer, and to have a worker that fits
+ANSWER = 5.0  # seconds after which the scheduler is asked again
 GONE = "the cluster is gone; what it had finished is stored, and the same command goes on from it"
 PROBE = f"(lambda scope: (exec({inspect.getsource(installation)!r}, scope), scope['installed']())[1])({{}})"
 
@@ -285,16 +286,7 @@ class Cluster:
 
     def _meet(self) -> None:
         """See which workers are there, and judge those that have said what they have."""
-        self._looked = time.monotonic()
-        try:
-            self._threads = dict(self._client.nthreads(callback_timeout=self._timeout))
-        except TimeoutError:
-            raise FlexDOMEError(
-                f"the scheduler has not answered for {self._timeout:g} s; what was finished is stored, and the same "
-                "command goes on from it"
-            ) from None
-        except (OSError, RuntimeError):  # a closed connection, a closed client
-            raise FlexDOMEError(GONE) from None
+        self._threads = self._all_threads()
         for known in (self._asked, self._refused):
             for address in set(known) - set(self._threads):
                 del known[address]
@@ -307,6 +299,24 @@ class Cluster:
             self._judge(address, self._asked.pop(address))
         if self._fit:
             self._since = time.monotonic()
+
+    def _all_threads(self) -> dict[str, int]:
+        """How many threads each worker has, as the scheduler says."""
+        self._looked = began = time.monotonic()
+        while self._client.status == "running":  # a client that connects again has lost its calls
+            left = self._timeout - (time.monotonic() - began)
+            if left <= 0.0:
+                raise FlexDOMEError(
+                    f"the scheduler has not answered for {self._timeout:g} s; what was finished is stored, and the "
+                    "same command goes on from it"
+                )
+            try:
+                return dict(self._client.nthreads(callback_timeout=min(left, ANSWER)))
+            except TimeoutError:
+                continue
+            except (OSError, RuntimeError):  # a connection, or the client, that is being closed
+                break
+        raise FlexDOMEError(GONE)
 
     def _judge(self, address: str, answer: Any) -> None:
         from distributed import CancelledError
