@@ -8,6 +8,7 @@ Then the bounds of every argument, on both sides, and a few episodes of each lea
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import flexdome as fd
+from flexdome.learners.model import OptimisticModel, _zeros
 from flexdome.learners.optpess_pd import QueueMargin
 from flexdome.learners.tuning import checked, chosen, one_of, switch, untried
 from flexdome.theory import bonus_logs, burn_in, error_constant, margin_coefficient, theorem1, theorem2
@@ -522,6 +524,50 @@ def test_a_learner_put_back_together_from_its_state_goes_on_alike(name: str) -> 
     assert {k: x.tobytes() for k, x in learner._state().items()} == {k: x.tobytes() for k, x in again._state().items()}
 
 
+# -- room in memory -------------------------------------------------------------------------------------
+
+
+def test_a_fresh_model_has_room_for_1024_successors_and_none_after_the_last_step() -> None:
+    core = OptimisticModel(OTHER[0]).core
+    assert (core.pool_cell.size, core.pool_count.size) == (1024, 1024)
+    assert (core.last.size, core.after.size) == (0, 0)
+    slips = OptimisticModel(OTHER[0], slips=True).core
+    assert (slips.last.shape, slips.after.shape) == ((7, 3, 7), (7,))
+
+
+@pytest.mark.parametrize(
+    ("used", "largest", "episodes", "size"),
+    [
+        (960, 8, 1, 1024),  # 960 + H x 2 x 8 = 1024: just enough
+        (961, 8, 1, 2048),  # one too many: twice the room
+        (1007, 1, 1, 1024),  # a list has room for four at least
+        (1009, 1, 1, 2048),
+        (1000, 8, 100, 7400),  # what is needed, where twice is not enough
+    ],
+)
+def test_a_pool_of_successors_has_room_for_every_list_to_grow(
+    used: int, largest: int, episodes: int, size: int
+) -> None:
+    model = OptimisticModel(OTHER[0])  # H = 4
+    model.core.pool[:] = used, largest
+    model.core.pool_cell[:used], model.core.pool_count[:used] = np.arange(used), 2.0 * np.arange(used)
+    model.reserve() if episodes == 1 else model.reserve(episodes)
+    assert (model.core.pool_cell.size, model.core.pool_count.size) == (size, size)
+    assert (model.core.pool_cell[:used] == np.arange(used)).all()
+    assert (model.core.pool_count[:used] == 2.0 * np.arange(used)).all()
+    assert not model.core.pool_count[used:].any()
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MAP_PRIVATE"), reason="pages are asked for by hand where mmap can")
+def test_arrays_from_four_megabytes_on_are_made_of_ordinary_pages() -> None:
+    small, large = _zeros(2**19 - 1), _zeros((2, 2**18))  # float64
+    assert small.base is None
+    assert large.base is not None
+    assert large.shape == (2, 2**18)
+    assert large.dtype == small.dtype == np.float64
+    assert not large.any()
+
+
 # -- schedules as a learner asks for them ---------------------------------------------------------------
 
 
@@ -679,6 +725,7 @@ def test_a_learner_starts_as_its_twin_does(name: str, options: dict[str, Any], l
         np.testing.assert_allclose([told.value, *told.utilities], twin.values(), rtol=1e-10)
         np.testing.assert_allclose(told.thresholds, twin.alpha(), rtol=1e-12)
         np.testing.assert_array_equal(told.visits, twin.N)
+        np.testing.assert_array_equal(told.margin, learner.schedule(learner.episode + 1, 1)[2][0])
         episode = world.play(learner.policy)
         learner.observe(episode)
         twin.observe(episode)
