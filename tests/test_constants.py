@@ -527,6 +527,15 @@ def test_a_learner_put_back_together_from_its_state_goes_on_alike(name: str) -> 
 # -- room in memory -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("states", "lanes"), [(1, 8), (7, 8), (8, 8), (9, 16), (20, 24)])
+@pytest.mark.parametrize(("constraints", "block"), [(1, 4), (2, 4), (3, 8), (6, 8), (7, 12)])
+def test_cells_come_in_eights_and_their_values_in_fours(states: int, lanes: int, constraints: int, block: int) -> None:
+    model = OptimisticModel(fd.Problem(states, 2, 3, 0, np.zeros(constraints), 1.0))
+    assert (model.C, model.W) == (lanes, block)
+    assert model.core.pi.size == 3 * 2 * lanes
+    assert model.core.values.size == 3 * lanes * block
+
+
 def test_a_fresh_model_has_room_for_1024_successors_and_none_after_the_last_step() -> None:
     core = OptimisticModel(OTHER[0]).core
     assert (core.pool_cell.size, core.pool_count.size) == (1024, 1024)
