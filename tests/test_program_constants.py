@@ -466,6 +466,9 @@ def test_a_number_of_a_file_is_refused_beyond_its_bounds(name, options, entry, l
             else:
                 with pytest.raises(fd.ValidationError, match=entry):
                     learner._restore(changed)
+    if off == 1.0:
+        with pytest.raises(fd.ValidationError, match=f"{entry} holds a number that is not whole"):
+            learner._restore({**state, entry: np.full(state[entry].shape, 0.5)})
 
 
 def test_a_lower_bound_above_the_upper_one_is_refused():
