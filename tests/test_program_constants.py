@@ -300,6 +300,20 @@ def test_a_safe_policy_without_room_to_spare_is_played(name, sample, safe):
     assert learner.thresholds[0] == sample
 
 
+@pytest.mark.parametrize("name", ["optpess-lp", "dope"])
+def test_where_the_program_has_no_solution_the_safe_policy_is_played(name, monkeypatch):
+    def unsolved(transitions, f, mu, alpha):
+        return Program(np.zeros(f.shape[1:]), np.zeros(f.shape[0]), np.ones(alpha.size), False, -1.0)
+
+    learner = made(name, bonus_scale=0.0, **({"baseline_episodes": 0} if name == "dope" else {}))
+    assert learner.notes() == {"baseline": 0.0}
+    monkeypatch.setattr(MODULES[name], PROGRAM.get(name, "extended_program"), unsolved)
+    learner._make_plan()
+    assert learner.notes() == {"baseline": 1.0}
+    assert (learner.policy == learner.safe_policy.policy).all()
+    assert (learner.multipliers == 0.0).all()
+
+
 @pytest.mark.parametrize("name", ["optpess-lp", "dope", "optaug"])
 def test_a_safe_policy_must_exceed_its_threshold(name):
     above = np.nextafter(0.25, 1.0)

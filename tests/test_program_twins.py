@@ -162,3 +162,9 @@ PHASES = [{}, {"tuning": "practical"}, {"bonus_scale": 1e-3, "baseline_episodes"
 @pytest.mark.parametrize(("options", "world"), some(PHASES, [*WORLDS, {"reveal": EVERYTHING}], 3))
 def test_dope_plans_as_its_twin(options, world):
     compare("dope", options, **world)
+
+
+@pytest.mark.parametrize("reveal", [("rewards", "transitions"), ("utilities", "transitions")])
+@pytest.mark.parametrize(("name", "more"), [("optpess-lp", {}), ("dope", {"baseline_episodes": 0})])
+def test_the_reward_is_widened_for_whatever_is_not_known(name, more, reveal):
+    assert compare(name, {"bonus_scale": 1e-3, **more}, reveal=reveal) == ["", ""]

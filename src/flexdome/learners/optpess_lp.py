@@ -102,7 +102,7 @@ class OptPessLP(ProgramLearner):
             most = np.maximum(means.max(axis=0), transitions)
             f[0] += means[0] + S * H * transitions + 4.0 * H * (1.0 + S * H) / gap * most
             best = known_program(est.p, f, mu, -tau)
-            if best.feasible:  # unless the thresholds' estimates have moved
+            if best.feasible:  # unless by rounding: pi0 itself is feasible
                 values = np.append(best.values[:1], H + best.values[1:])
                 return Plan.single(policy_of(best.occupancy), best.multipliers, values, own=False)
         return Plan.single(safe.policy.copy(), np.zeros(alpha.size), np.append(own[:1], H + own[1:]), own=True)
