@@ -10,6 +10,7 @@ import pytest
 
 import flexdome as fd
 from flexdome.learners import dope, optaug, optcmdp, optcmdp_bonus, optpess_lp
+from flexdome.learners.augmented import augmented_program, augmented_value
 from flexdome.learners.confidence import bernstein, estimates, l1_ball
 from flexdome.learners.program_learner import Plan
 from flexdome.learners.programs import Program
@@ -260,6 +261,21 @@ def test_optaug_asks_for_the_augmented_lagrangian_with_its_penalty(monkeypatch):
         assert (alpha == SIZES[size][0].thresholds).all()
 
 
+def test_the_augmented_lagrangian_is_this():
+    # By hand: 1 - (0.3 + 2 (0.75 - 0.5))^2 / 4; a second constraint that is met with much room costs nothing.
+    assert augmented_value(np.array([1.0, 0.5]), np.array([0.3]), np.array([0.75]), 2.0) == pytest.approx(0.84)
+    values, lam, alpha = np.array([1.0, 0.5, 3.0]), np.array([0.3, 1.0]), np.array([0.75, 2.0])
+    assert augmented_value(values, lam, alpha, 2.0) == pytest.approx(0.84)
+    # A step in one state where action 1 earns 1 and action 0 has utility 1: with weight v on action 0 it is
+    # 1 - v - (0.3 + 2 (0.75 - v))^2 / 4, largest where the slope, 0.3 + 2 (0.75 - v) = 1, gives v = 0.4.
+    f = np.array([[[[0.0, 1.0]]], [[[1.0, 0.0]]]])
+    found = augmented_program(np.zeros((1, 1, 2, 1)), f, np.ones(1), np.array([0.3]), np.array([0.75]), 2.0)
+    np.testing.assert_allclose(found.values, [0.6, 0.4], atol=1e-8)
+    np.testing.assert_allclose(found.occupancy, [[[0.4, 0.6]]], atol=1e-8)
+    np.testing.assert_allclose(found.multipliers, [1.0], atol=1e-8)
+    assert found.feasible
+
+
 def test_optaug_leaves_its_safe_policy_after_the_first_episodes():
     for episode, safe in ((282, 1.0), (283, 0.0)):
         learner = made("optaug", tuning="theory")
@@ -345,6 +361,13 @@ def test_a_penalty_is_positive_and_scales_and_steps_are_not_negative():
         assert made(name, **{option: 0.0})._options()[option] == 0.0
         with pytest.raises(fd.ValidationError, match=f"{option} is -"):
             made(name, **{option: -1e-12})
+
+
+@pytest.mark.parametrize("confidence", ["l2", "", 1, None])
+def test_other_confidence_sets_are_refused(confidence):
+    for name in ("optcmdp", "optdual", "optaug"):
+        with pytest.raises(fd.ValidationError, match="it must be 'bernstein' or 'l1'"):
+            made(name, confidence=confidence)
 
 
 # -- when plans are made -----------------------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ class OptimisticSet:
         episodes: int,
         delta: float,
         scale: float,
-        confidence: str = "bernstein",
-        optimistic: bool = False,
+        confidence: str,
+        optimistic: bool,
     ) -> None:
         confidence = one_of("confidence", confidence, ("bernstein", "l1"))
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
