@@ -336,10 +336,19 @@ def test_a_safe_policy_must_exceed_its_threshold(name):
     assert fd.make_learner(name, one_cell(), safe_policy=safe_of(above)).safe_policy.utilities[0] == above
     with pytest.raises(fd.ValidationError, match=r"must exceed the threshold, 0.25"):
         fd.make_learner(name, one_cell(), safe_policy=safe_of(0.25))
-    assert fd.make_learner(name, one_cell(), safe_policy=safe_of(1.0 + 5e-10))
-    for utility in (1.0 + 2e-9, -0.1):
+    assert fd.make_learner(name, one_cell(), safe_policy=safe_of(1.0 + 0.99e-9))  # rounding
+    for utility in (1.0 + 1.01e-9, -1e-12):
         with pytest.raises(fd.ValidationError, match=r"safe_policy.utilities"):
             fd.make_learner(name, one_cell(), safe_policy=safe_of(utility))
+
+
+def test_a_safe_policy_may_be_a_mapping_with_just_these_keys():
+    parts = {"policy": [[[1.0]]], "utilities": [0.5]}
+    learner = fd.make_learner("dope", one_cell(), safe_policy=parts)
+    assert learner._options()["safe_policy"] == parts
+    for bad in ({"policy": [[[1.0]]]}, {**parts, "value": 1.0}):
+        with pytest.raises(fd.ValidationError, match="it must have policy and utilities"):
+            fd.make_learner("dope", one_cell(), safe_policy=bad)
 
 
 @pytest.mark.parametrize("name", ["dope", "optaug"])
