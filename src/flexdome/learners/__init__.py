@@ -152,7 +152,7 @@ _ROWS = (
     Entry(
         id="sv-ops",
         target="flexdome.learners.sv_ops:SVOPS",
-        version=1,
+        version=2,  # one exact projection for a step, and a cost of -1 where nothing was seen
         summary="mirror descent on optimistically safe occupancies",
         citation="Stradi, Castiglioni, Marchesi and Gatti 2025, arXiv 2403.03672",
         regret="sublinear, weak",
@@ -164,7 +164,7 @@ _ROWS = (
     Entry(
         id="s-ops",
         target="flexdome.learners.s_ops:SOPS",
-        version=1,
+        version=2,  # as SV-OPS's
         summary="mirror descent, mixed with a known safe policy",
         citation="Stradi, Castiglioni, Marchesi and Gatti 2025, arXiv 2403.03672",
         regret="sqrt(T), weak",
@@ -177,7 +177,7 @@ _ROWS = (
     Entry(
         id="cpd-po",
         target="flexdome.learners.cpd_po:CPDPO",
-        version=1,
+        version=2,  # a cost of -1 where nothing was seen
         summary="policy optimisation with dilated bonuses and a binary dual",
         citation="Stradi, Castiglioni, Marchesi and Gatti 2025, arXiv 2410.02275",
         regret="sqrt(T), strong",
@@ -189,7 +189,7 @@ _ROWS = (
     Entry(
         id="omdpd",
         target="flexdome.learners.omdpd:OMDPD",
-        version=1,
+        version=2,  # exact steps, whatever their length
         summary="optimistic mirror descent on an exponential penalty",
         citation="Zhu, Yu, Lee, Liu and Wei 2025, arXiv 2505.21841",
         regret="sqrt(T), strong",

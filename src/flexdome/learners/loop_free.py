@@ -25,14 +25,14 @@ from flexdome.learners.confidence import Estimates, TransitionSet, around
 
 __all__ = ["LoopFreeSet", "check_constants", "occupancy_bound", "optimistic_value"]
 
-LARGEST = 1e30  # of any constant: products of three and their squares are still numbers
+LEAST, LARGEST = 1e-30, 1e30  # of a constant: products of three and their squares are still numbers
 
 
 def check_constants(numbers: Mapping[str, float], positive: tuple[str, ...]) -> None:
-    """Each of ``numbers`` is at most LARGEST, and those called ``positive`` are at least 1 / LARGEST."""
+    """Each of ``numbers`` is at most LARGEST, and those called ``positive`` are at least LEAST."""
     for name, value in numbers.items():
-        if name in positive and value < 1.0 / LARGEST:
-            raise ValidationError(f"{name} is {value!r}; it must be positive, and at least {1.0 / LARGEST:g}")
+        if name in positive and value < LEAST:
+            raise ValidationError(f"{name} is {value!r}; it must be positive, and at least {LEAST:g}")
         if value > LARGEST:
             raise ValidationError(f"{name} is {value!r}; it must be at most {LARGEST:g}")
 
