@@ -28,7 +28,7 @@ with the estimates there are, in at most ``inner_steps`` steps of equal weight. 
 counts as at least 1e-30 in every cell, and a step whose exponents differ by more than 10,000 is scaled down to that
 (:func:`flexdome.learners.projection.mirror_step`). Phi' is followed up to beta lam = 30 (``STEEPEST``), 1e13 times its
 first value, and stays there: more could not be told from a best response. That needs a summed violation of 30 / (a
-beta), 60 sqrt(K) 2 H in the theory and 3,000 in practical tuning, far above what the method is meant to allow; a run in
+beta), 120 H sqrt(K) in the theory and 3,000 in practical tuning, far above what the method is meant to allow; a run in
 which ``multipliers`` stands at beta exp(30) is one in which it has failed.
 """
 
