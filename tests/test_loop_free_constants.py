@@ -178,13 +178,15 @@ def test_the_weight_of_the_safe_policy_is_its_formula(w, tau, beta, weight):
     assert mixing(np.array(w), np.array(tau), np.array(beta)) == pytest.approx(weight, rel=1e-12)
 
 
-def narrow(slack, name="sv-ops"):
+def narrow(slack, name="sv-ops", count=1, **options):
     """One state, one step, two actions of known utility 1/2 and 0; the safest policy has ``slack``. After a step."""
     most = 0.5
     problem = fd.Problem(1, 2, 1, [1.0], [most - slack], 0.1, utilities=np.array([most, 0.0]).reshape(1, 1, 1, 2))
-    options = {"safe_policy": fd.SafePolicy(np.array([[[1.0, 0.0]]]), [most + 0.1])} if name == "s-ops" else {}
+    if name == "s-ops":
+        options["safe_policy"] = fd.SafePolicy(np.array([[[1.0, 0.0]]]), [most + 0.1])
     learner = fd.make_learner(name, problem, episodes=10, tuning="practical", **options)
-    learner.observe(fd.Episode([0, 0], [0], [1.0], [[most]]))
+    for _ in range(count):
+        learner.observe(fd.Episode([0, 0], [0], [1.0], [[most]]))
     return learner
 
 
@@ -208,9 +210,73 @@ def test_without_a_safe_occupancy_the_constraint_is_dropped(name):
     assert (sv_ops.ROOM, sv_ops.UNSAFE) == (1e-5, 1e-9)
 
 
-def test_the_multiplier_of_sv_ops_is_that_of_the_projection_over_the_step():
-    # pi(0) = (0.5 - 0.1) / 0.5 from 1/2: w u = log odds = log 4, w = log(4) / 0.5, over eta = 0.01.
-    assert narrow(0.1).multipliers[0] == pytest.approx(np.log(4.0) / 0.5 / 0.01, rel=1e-8)
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("options", "length"),
+    [({}, 0.01), ({"step_size": 0.5}, 0.5), ({"replan": 3, "count": 3}, 0.03), ({"step_size": 0.0}, 1e-30),
+     ({"step_size": 1e-320}, 1e-30)],
+)  # fmt: skip
+def test_the_multiplier_of_sv_ops_is_that_of_the_projection_over_the_step(options, length):
+    # pi(0) = (0.5 - 0.1) / 0.5 from 1/2: w u = log odds = log 4, w = log(4) / 0.5.
+    assert narrow(0.1, **options).multipliers[0] == pytest.approx(np.log(4.0) / 0.5 / length, rel=1e-8)
+
+
+def test_a_changed_threshold_is_projected_on_at_once_but_not_before_the_first_episode():
+    learner = narrow(0.1)
+    learner.set_thresholds([0.45])
+    assert learner.planned_values[1] == pytest.approx(0.45, rel=1e-9)
+    assert learner.multipliers[0] == pytest.approx((np.log(9.0) - np.log(4.0)) / 0.5 / 0.01, rel=1e-7)
+    fresh = narrow(0.1, count=0)
+    fresh.set_thresholds([0.45])
+    assert (fresh.policy == 0.5).all()
+
+
+def test_a_changed_threshold_moves_the_multiplier_of_omdpd_by_no_episode():
+    _, _, H, m, *_ = OTHER
+    learner = learner_of("omdpd", OTHER, bonus_scale=0.0)  # every cell is unsafe, as far as it knows
+    first = learner._own
+    learner.set_thresholds(np.full(m, 0.5 * H))
+    assert (learner._own.x == first.x).all()
+    learner.observe(fd.Episode(np.zeros(H + 1, int), np.zeros(H, int), np.zeros(H), np.zeros((m, H))))
+    before = learner._own
+    learner.set_thresholds(np.full(m, 0.8 * H))
+    assert (learner._own.lam == before.lam).all()
+    assert learner._own.variation == before.variation
+    assert (before.lam > 0).all()
+    assert not (learner._own.expected == before.expected).all()
+
+
+# -- what a file may bring ---------------------------------------------------------------------------------------------
+
+MOST = 1e300
+STORED = {
+    "sv-ops": {"x": (0, 2), "lam": (0, MOST), "upper": (0, 2), "safe": (0, 1), "weight": (0, 1)},
+    "s-ops": {"x": (0, 2), "lam": (0, MOST), "upper": (0, 2), "safe": (0, 1), "weight": (0, 1)},
+    "cpd-po": {"score": (-MOST, MOST), "upper": (-1e-9, 2), "bonus": (-MOST, MOST)},
+    "omdpd": {
+        "hat_x": (0, 2), "x": (0, 2), "lam": (0, MOST), "met": (-MOST, MOST), "expected": (-MOST, MOST),
+        "excess": (0, MOST), "variation": (0, MOST),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in STORED.items() for key in keys])
+def test_a_file_brings_back_what_is_in_range_and_nothing_else(learners, name, key):
+    learner = learners[name, OTHER]
+    state, (low, high) = learner._state(), STORED[name][key]
+    held = f"own_{key}"
+    for value, taken in ((low, True), (high, True), (np.nextafter(low, -np.inf), False), (np.nextafter(high, np.inf), False)):  # fmt: skip  # noqa: E501
+        array = state[held].astype(np.float64).copy()
+        array.flat[0] = value
+        if taken:
+            learner._restore({**state, held: array})
+            assert learner._state()[held].flat[0] == value
+        else:
+            with pytest.raises(fd.ValidationError, match=f"state.{held}"):
+                learner._restore({**state, held: array})
+    learner._restore(state)
+    for again, array in state.items():
+        assert (learner._state()[again] == array).all()
 
 
 def test_the_penalty_of_omdpd_is_followed_up_to_its_steepest():

@@ -36,7 +36,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.base import Arrays
 from flexdome.learners.confidence import Estimates, TransitionSet, estimates
-from flexdome.learners.loop_free import LoopFreeSet, check_constants, occupancy_bound
+from flexdome.learners.loop_free import LEAST, LoopFreeSet, check_constants, occupancy_bound
 from flexdome.learners.program_learner import Plan, ProgramLearner, policy_of
 from flexdome.learners.programs import oracle_of
 from flexdome.learners.projection import Occupancy, first_occupancy, mirror_step
@@ -59,7 +59,7 @@ class Own:
     ----------
     q : q^_t
     upper : u_t of what is played
-    lam : (m,) of the projection, over the step: utilities against rewards
+    lam : (m,) of the projection, over eta (which counts as at least 1e-30): utilities against rewards
     safe : whether some q was optimistically safe
     weight : with which a known safe policy is drawn
     """
@@ -145,8 +145,7 @@ class SVOPS(ProgramLearner):
         if not safe:
             return replace(own, q=mirror_step(transitions, own.q, slope, mu), lam=np.zeros(alpha.size), safe=False)
         q = mirror_step(transitions, own.q, slope, mu, optimistic[1:], alpha - max(ROOM * H - slack, 0.0))
-        lam = np.minimum(q.multipliers / length, LARGEST_SUM) if length > 0.0 else np.zeros(alpha.size)
-        return replace(own, q=q, lam=lam, safe=True)
+        return replace(own, q=q, lam=q.multipliers / max(length, LEAST), safe=True)
 
     def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
         """The plan that plays q^, and what the next step needs."""
