@@ -7,9 +7,9 @@
 
 ``mutants.toml`` beside this file says which sources are changed and which tests, the quickest first, are to notice.
 Each mutant is a child of this process, in which the changed text stands for the source file when it is imported, and
-which runs those tests until one fails. Children are forked after the libraries were imported, so that a mutant takes
-about a second: mutation tools that start an interpreter for each take hours here, and those that switch between
-versions of a function do not reach tables of constants at the top of a module.
+which runs those tests until one fails. Children are forked after the libraries were imported and the kernels loaded, so
+that a mutant takes about a second: mutation tools that start an interpreter for each take hours here, and those that
+switch between versions of a function do not reach tables of constants at the top of a module.
 
 A mutant that no test notices is a survivor. Survivors that change no formula (a tolerance inside a solver, the size of
 a chunk) are listed in ``mutants.toml``, each with its reason; any other is printed and the command exits with 1. So
@@ -161,6 +161,24 @@ class _Finder:
         )  # fmt: skip
 
 
+def _warm() -> None:
+    """Import what no mutant changes, and load every kernel, by a few episodes of each learner."""
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    import flexdome as fd
+
+    cmdp = fd.make_cmdp("independent-v1", states=3, actions=2, horizon=2)
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    for id in fd.LEARNERS:
+        needs = {"safe_policy": safe} if "safe policy" in fd.LEARNERS[id].needs else {}
+        learner = fd.make_learner(id, cmdp.problem(), episodes=3, **needs)
+        fd.simulate(learner, cmdp)
+        learner.beliefs()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "flexdome"]:
+        if name.split(".")[1:2] not in (["kernels"], ["cmdp"], ["planning"], ["families"], ["errors"]):
+            del sys.modules[name]
+
+
 def _child(mutant: Mutant | None, tests: list[str], log: Path) -> None:
     """Run the tests in this (forked) process, and leave it; 0 means that none failed."""
     os.setsid()
@@ -277,8 +295,7 @@ def main() -> int:
         return 0
     options.logs.mkdir(exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    for name in LIBRARIES:
-        importlib.import_module(name)
+    _warm()
     began = time.monotonic()
     sets = sorted({tuple(tests) for _, tests in work})
     for _, failed in run([(None, list(tests)) for tests in sets], options.workers, options.logs):
