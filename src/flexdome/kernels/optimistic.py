@@ -10,6 +10,12 @@ been seen.
 its action a the row (h A + a) C + c: the policies of neighbouring cells are neighbours, which is what
 :func:`~flexdome.kernels.lanes.mirror_step` wants. The values of a cell are W neighbouring numbers (reward, utilities,
 entropy, padding), which is what :func:`~flexdome.kernels.lanes.row_value` wants.
+
+**What is known.** Where a problem reveals rewards, utilities or transitions, the actions of a state never visited do
+differ. Every cell is then there from the start, the cell of a state has its number, and every row is among the tried
+ones: with n = max(N, 1) in its bonus, a known mean in its base, and no successors while N = 0. Known transitions are
+successors with probabilities in the place of counts and 1 in the place of 1 / N; they are never counted. With
+``spread`` the rows with N = 0 of a step share one list of all states, which a row drops on its first visit.
 """
 
 from typing import NamedTuple
@@ -46,7 +52,7 @@ class Core(NamedTuple):
     state_of: np.ndarray  # (H, C) int32
     n_cells: np.ndarray  # (H,)
     n_visits: np.ndarray  # (rows,) N
-    inverse: np.ndarray  # (rows,) 1 / N, 0 where N = 0
+    inverse: np.ndarray  # (rows,) 1 / N, 0 where N = 0; what the successors' numbers are to be multiplied with
     sum_r: np.ndarray  # (rows,)
     sum_d: np.ndarray  # (m, rows)
     base: np.ndarray  # (rows * W,) r-bar, d-bar and the entropy's bonus
@@ -96,25 +102,30 @@ class Settings(NamedTuple):
     thresholds: np.ndarray  # (m,) known ones, NaN where estimated
     starts: np.ndarray  # first states of positive probability
     start_p: np.ndarray  # their probabilities
+    known: np.ndarray  # (1 + m, rows) known means of reward and utilities, NaN where not known; of size 0 where none is
+    known_p: bool  # the transitions are known; the coefficients of their bonus are 0
+    revealed: bool  # something is known, so every cell and every row is there from the start
 
 
 ROOT, VARIANCE, ANYTIME = 0, 1, 2
 
 
 @kernel(inline=True)
-def width(settings, n, spread):
+def width(settings, n, spread, sure):
     """The bonus phi of reward and utilities after n >= 1 visits.
 
     ROOT: (b_0 + b_1) / sqrt(n). VARIANCE: b_0 / sqrt(n) + b_1 spread / sqrt(n) + b_3 / n with ``spread`` the sum over
     successors of sqrt(p (1 - p)). ANYTIME: b_0 (phi spread + 5 phi^2), phi^2 = (2 log log max(2n, e) + b_1) / n, with
-    ``spread`` the sum of sqrt(p).
+    ``spread`` the sum of sqrt(p). With ``sure`` the mean is known and only the part of the transitions is left:
+    without b_0 in the first two, and all of the third.
     """
     bonus = settings.bonus
     scale = np.sqrt(1.0 / n)
+    own = 0.0 if sure else bonus[0]
     if settings.kind == ROOT:
-        return bonus[0] * scale + bonus[1] * scale
+        return own * scale + bonus[1] * scale
     if settings.kind == VARIANCE:
-        return bonus[0] * scale + bonus[1] * spread * scale + bonus[3] / n
+        return own * scale + bonus[1] * spread * scale + bonus[3] / n
     square = (2.0 * np.log(np.log(max(2.0 * n, np.e))) + bonus[1]) / n
     return bonus[0] * (np.sqrt(square) * spread + 5.0 * square)
 
@@ -144,7 +155,7 @@ def unvisited(settings, h, m, q):
 
     Its bonus is that of N = 1. With ``spread``, ``q`` brings the mean value of the next step's states along.
     """
-    phi = width(settings, 1.0, np.sqrt(float(settings.S)) if settings.kind == ANYTIME else 0.0)
+    phi = width(settings, 1.0, np.sqrt(float(settings.S)) if settings.kind == ANYTIME else 0.0, False)
     for j in range(m + 2):
         cap = settings.caps[h * settings.W + j]
         own = settings.bonus[2] if j == m + 1 else phi
@@ -172,13 +183,42 @@ def append_successor(core, row, cell):
     core.length[row] = n + 1
 
 
+@kernel(inline="late")
+def set_known_base(core, settings, row, n, spread, phi):
+    """:func:`set_base` where something is known; n = max(N, 1).
+
+    A mean that is known has no bonus of its own. With full optimism at N = 0, what is not known of a mean counts as 1,
+    what follows as the largest value there is; where the transitions are known, nothing of what follows is unknown.
+    """
+    W, m, A_C = settings.W, core.lam.size, settings.A * settings.C
+    following = float(core.n_cells.size - row // A_C - 1)  # the largest value after this step
+    blind = settings.optimistic and core.n_visits[row] == 0.0
+    rest = width(settings, n, spread, True)
+    if blind:
+        rest = 0.0 if settings.known_p else following
+    for j in range(1 + m):
+        mean = settings.known[j, row] if settings.known.size > 0 else np.nan
+        if not np.isnan(mean):
+            core.base[row * W + j] = mean + rest
+        elif blind:
+            core.base[row * W + j] = 1.0 + rest
+        else:
+            core.base[row * W + j] = (core.sum_r[row] if j == 0 else core.sum_d[j - 1, row]) / n + phi
+    if blind and not settings.known_p:
+        core.base[row * W + 1 + m] = settings.caps[row // A_C * W + 1 + m]
+    else:
+        core.base[row * W + 1 + m] = settings.bonus[2] * np.sqrt(1.0 / n)
+
+
 @kernel(inline=True)
 def set_base(core, settings, row):
-    """r-bar = r^ + phi, d-bar = d^ + phi, and phi_p log A for the entropy (eq. 6 of the paper), of a visited row."""
+    """r-bar = r^ + phi, d-bar = d^ + phi, and phi_p log A for the entropy (eq. 6 of the paper), of a tried row."""
     W, m = settings.W, core.lam.size
     inverse, base, pool_count = core.inverse, core.base, core.pool_count
     spread = 0.0
-    if settings.kind != ROOT:
+    if settings.kind == ANYTIME and core.n_visits[row] == 0.0:
+        spread = np.sqrt(float(settings.S))
+    elif settings.kind != ROOT and core.n_visits[row] > 0.0 and not settings.known_p:
         if settings.slips and row // (settings.A * settings.C) + 1 == core.n_cells.size:
             s, a = core.state_of[core.n_cells.size - 1, row % settings.C], row // settings.C % settings.A
             for following in range(settings.S):
@@ -186,16 +226,20 @@ def set_base(core, settings, row):
         for k in range(core.start[row], core.start[row] + core.length[row]):
             share = pool_count[k] * inverse[row]
             spread += np.sqrt(share * (1.0 - share) if settings.kind == VARIANCE else share)
-    phi = width(settings, core.n_visits[row], spread)
-    base[row * W] = core.sum_r[row] * inverse[row] + phi
-    for i in range(m):
-        base[row * W + 1 + i] = core.sum_d[i, row] * inverse[row] + phi
-    base[row * W + 1 + m] = settings.bonus[2] * np.sqrt(inverse[row])
+    n = max(core.n_visits[row], 1.0)
+    phi = width(settings, n, spread, False)
+    if settings.revealed:
+        set_known_base(core, settings, row, n, spread, phi)
+    else:
+        base[row * W] = core.sum_r[row] * inverse[row] + phi
+        for i in range(m):
+            base[row * W + 1 + i] = core.sum_d[i, row] * inverse[row] + phi
+        base[row * W + 1 + m] = settings.bonus[2] * np.sqrt(inverse[row])
 
 
 @kernel
 def set_all_bases(core, settings):
-    """:func:`set_base` for every visited row: what is not stored in files."""
+    """:func:`set_base` for every tried row: what is not stored in files."""
     core, settings = borrow(core), borrow(settings)
     A_C = settings.A * settings.C
     for h in range(core.n_cells.size):
@@ -212,11 +256,16 @@ def count_visit(core, settings, h, c, a, following):
     A, C = settings.A, settings.C
     row = (h * A + a) * C + c
     if core.n_visits[row] == 0.0:
-        core.tried[h * A * C + core.n_tried[h]] = row
-        core.tried_cell[h * A * C + core.n_tried[h]] = h * C + c
-        core.n_tried[h] += 1
-        core.untried[h * C + c] -= core.pi[row]
+        if not settings.revealed:
+            core.tried[h * A * C + core.n_tried[h]] = row
+            core.tried_cell[h * A * C + core.n_tried[h]] = h * C + c
+            core.n_tried[h] += 1
+            core.untried[h * C + c] -= core.pi[row]
+        elif settings.spread and not settings.known_p:  # no longer every state alike
+            core.start[row], core.length[row] = 0, 0
     core.n_visits[row] += 1.0
+    if settings.known_p:
+        return row
     core.inverse[row] = 1.0 / core.n_visits[row]
     if following >= 0:
         cell = (h + 1) * C + following
@@ -263,9 +312,11 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
             following = np.int64(cell_of[h + 1, states[h + 1]]) - 1
             if following < 0:
                 following = new_cell(core, settings, h + 1, states[h + 1])
-        elif settings.slips:
-            core.last[states[h], actions[h], states[h + 1]] += 1.0
         row = count_visit(core, settings, h, c, actions[h], following)
+        if settings.slips and not settings.known_p and h + 1 == H:
+            if core.n_visits[row] == 1.0:  # every state alike until now, where something is known
+                core.last[states[h], actions[h]] = 0.0
+            core.last[states[h], actions[h], states[h + 1]] += 1.0
         add_outcome(core, settings, row, h, rewards, utilities)
         c = following
     if settings.latest and thresholds.size > 0:

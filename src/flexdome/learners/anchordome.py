@@ -102,6 +102,7 @@ class AnchorDOME(PrimalDualLearner):
         self.anchor = Anchor(
             _zeros(H * A * self.model.C), np.zeros(problem.constraints), np.zeros(H, dtype=np.int64)
         )  # fmt: skip
+        open_anchors(self.model.core, self.anchor, self.settings)
 
     @changing
     def observe(self, episode: Episode) -> None:

@@ -20,7 +20,8 @@ Where the paper is loose
 * alpha-bar of the first episode is 0/0 in the paper; here 0 (no sample, denominator 1).
 * p-bar of a row never visited is zero, so an action never tried is worth its bonus alone: with c_b = 1e-3, nothing.
   ``unvisited="optimistic"`` gives it the largest value possible, in planning and in the dual step alike.
-* Of what a problem may reveal FlexDOME uses the thresholds only; rewards, utilities and transitions are learned.
+* Rewards, utilities and transitions are learned in the paper. Those that a problem reveals are taken as they are: phi_r
+  is 0 for a known mean, phi_p and the entropy's bonus are 0 for known transitions, visited or not.
 * Whether c_b scales the entropy's bonus is not said; here it does, unless ``scale_entropy_bonus=False``.
 """
 

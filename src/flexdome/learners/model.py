@@ -1,7 +1,8 @@
 """The optimistic empirical model and the policy over it, as a learner holds them.
 
 The arrays and their layout are described in :mod:`flexdome.kernels.optimistic`. Capacity for every state is reserved
-but not touched: memory follows what has been visited.
+but not touched: memory follows what has been visited. Where the problem reveals rewards, utilities or transitions, it
+follows what is revealed, which is something of every state.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import LARGEST_SIZE, Float
 from flexdome.errors import ValidationError
 from flexdome.kernels.lanes import BLOCK, LANES, TOGETHER
-from flexdome.kernels.optimistic import ROOT, Core, Settings
+from flexdome.kernels.optimistic import ANYTIME, ROOT, Core, Settings, set_all_bases
 
 __all__ = ["FIRST_POOL", "OptimisticModel"]
 
@@ -121,6 +122,9 @@ class OptimisticModel:
         starts = np.flatnonzero(problem.initial)
         coefficients = np.zeros(4)
         coefficients[: len(bonus)] = bonus
+        known_p = problem.transitions is not None
+        if known_p:  # no bonus for them
+            coefficients[0 if kind == ANYTIME else slice(1, None)] = 0.0
         return Settings(
             A=A,
             C=self.C,
@@ -142,7 +146,98 @@ class OptimisticModel:
             thresholds=np.array(problem.thresholds),
             starts=starts,
             start_p=problem.initial[starts],
+            known=self._known_means(problem),
+            known_p=known_p,
+            revealed=known_p or problem.rewards is not None or problem.utilities is not None,
         )
+
+    def _known_means(self, problem: Problem) -> Float:
+        """(1 + m, rows) with NaN for what is not revealed, or of size 0."""
+        H, S, A = self.shape
+        m = problem.constraints
+        if problem.rewards is None and problem.utilities is None:
+            return np.zeros((1 + m, 0))
+        known = np.full((1 + m, H, A, self.C), np.nan)
+        if problem.rewards is not None:
+            known[0, ..., :S] = problem.rewards.transpose(0, 2, 1)
+        if problem.utilities is not None:
+            known[1:, ..., :S] = problem.utilities.transpose(0, 1, 3, 2)
+        return known.reshape(1 + m, -1)
+
+    def reveal(self, problem: Problem, settings: Settings) -> None:
+        """Open every cell and list every row, where something is revealed; see :mod:`flexdome.kernels.optimistic`."""
+        if not settings.revealed:
+            return
+        core, C = self.core, self.C
+        H, S, A = self.shape
+        core.cell_of[:] = np.arange(1, S + 1)
+        core.state_of[:, :S] = np.arange(S)
+        core.n_cells[:], core.n_tried[:] = S, A * S
+        for h in range(H):
+            rows, first = self.rows(h), h * A * C
+            core.tried[first : first + A * S] = rows
+            core.tried_cell[first : first + A * S] = h * C + rows % C
+            core.inverse[rows], core.logits[rows], core.pi[rows] = 1.0, -np.log(A), 1.0 / A
+            core.entropy[h * C : h * C + S] = np.log(A)
+        if problem.transitions is not None:
+            self._know_transitions(problem.transitions)
+        elif settings.spread:
+            self.spread_untried()
+        set_all_bases(self.core, settings)
+
+    def rows(self, h: int) -> npt.NDArray[np.int64]:
+        """(A * S,) the rows of step h, action after action."""
+        _, S, A = self.shape
+        numbers: npt.NDArray[np.int64] = ((h * A + np.arange(A))[:, None] * self.C + np.arange(S)).ravel()
+        return numbers
+
+    def _know_transitions(self, p: Float) -> None:
+        """The successors of every row, with their probabilities in the place of counts."""
+        core = self.core
+        H, S, A = self.shape
+        if core.last.size:
+            core.last[:] = p[H - 1]
+        for h in range(H - 1):
+            by_row = p[h].transpose(1, 0, 2).reshape(A * S, S)
+            row, following = np.nonzero(by_row)
+            length = np.bincount(row, minlength=A * S)
+            room = -(-length // TOGETHER) * TOGETHER
+            start = int(core.pool[0]) + np.cumsum(room) - room
+            places = start[row] + np.arange(row.size) - (np.cumsum(length) - length)[row]
+            self._take(int(room.sum()))
+            self.core.pool_cell[places] = (h + 1) * self.C + following
+            self.core.pool_count[places] = by_row[row, following]
+            rows = self.rows(h)
+            core.start[rows], core.length[rows], core.capacity[rows] = start, length, room
+        core.pool[1] = 0  # no list will grow
+        self.reserve()
+
+    def spread_untried(self) -> None:
+        """One list of all states for each step but the last, and the rows never visited that lead there."""
+        H, S, A = self.shape
+        core = self.core
+        for h in range(H):
+            rows = self.rows(h)
+            rows = rows[core.n_visits[rows] == 0.0]
+            if h + 1 < H:
+                start = int(core.pool[0])
+                self._take(-(-S // TOGETHER) * TOGETHER)
+                self.core.pool_cell[start : start + S] = (h + 1) * self.C + np.arange(S)
+                self.core.pool_count[start : start + S] = 1.0 / S
+                core.start[rows], core.length[rows], core.capacity[rows] = start, S, 0
+            elif core.last.size:
+                core.last[rows % self.C, rows // self.C % A] = 1.0 / S
+        self.reserve()
+
+    def _take(self, room: int) -> None:
+        """The next ``room`` entries of the pool, which is made larger where they are not there."""
+        core = self.core
+        used = int(core.pool[0]) + room
+        core.pool[0] = used
+        if used > core.pool_cell.size:
+            cell, count = np.zeros(2 * used, dtype=np.int32), np.zeros(2 * used)
+            cell[: core.pool_cell.size], count[: core.pool_count.size] = core.pool_cell, core.pool_count
+            self.core = core._replace(pool_cell=cell, pool_count=count)
 
     def reserve(self, episodes: int = 1) -> None:
         """Make room in the pool of successors for at least so many episodes' growth (one is enough to go on)."""

@@ -39,11 +39,16 @@ def _visited_rows(model: OptimisticModel, n_cells: Index) -> Index:
     return np.concatenate([np.zeros(0, dtype=np.int64), *(step.ravel() for step in steps)])
 
 
-def model_state(model: OptimisticModel) -> Arrays:
-    """Everything that was seen and decided, without the reserve and without what follows from the rest."""
+def model_state(model: OptimisticModel, known_p: bool) -> Arrays:
+    """Everything that was seen and decided, without the reserve and without what follows from the rest.
+
+    Known transitions are the problem's, and where a row was never visited its successors are nobody's.
+    """
     core = model.core
     rows, cells = _visited_rows(model, core.n_cells), _visited_cells(model, core.n_cells)
-    length = core.length[rows].astype(np.int64)
+    length = np.where(core.n_visits[rows] > 0.0, core.length[rows], 0).astype(np.int64)
+    if known_p:
+        length[:] = 0
     entries = np.repeat(core.start[rows] - (np.cumsum(length) - length), length) + np.arange(length.sum())
     A_C = model.shape[2] * model.C
     state: Arrays = {
@@ -60,8 +65,10 @@ def model_state(model: OptimisticModel) -> Arrays:
         state[name] = getattr(core, name)[rows]
     for name in ("entropy", "untried"):
         state[name] = getattr(core, name)[cells]
-    for name in ("lam", "plan", "alpha_sum", "alpha_count", *(["last"] if core.last.size else [])):
+    for name in ("lam", "plan", "alpha_sum", "alpha_count"):
         state[name] = getattr(core, name).copy()
+    if core.last.size and not known_p:
+        state["last"] = core.last * (model.spread(core.n_visits, 0.0)[-1] > 0.0)[..., None]
     return state
 
 
@@ -118,7 +125,11 @@ def restore_model(
         raise ValidationError("state.state_of names a state twice in one step")
     read.agree("n_visits", n_visits == np.floor(n_visits), "must be whole")
     visits = np.bincount(cell_of_row, n_visits, minlength=n).astype(np.float64)
-    if chained:
+    if settings.revealed:
+        if (n_cells != S).any():
+            raise ValidationError(f"state.n_cells must be {S} at every step: something is revealed of each state")
+        read.agree("state_of", state_of == cells % model.C, "is not the state of its cell")
+    elif chained:
         read.agree("n_visits", visits[cell_of_row] > 0, "belongs to a cell without visits")
     each_step = np.bincount(step, visits, minlength=H)
     if (chained and (each_step != each_step[0]).any()) or each_step.min() < episode:
@@ -127,8 +138,12 @@ def restore_model(
             f"every step must have one in each of at least {episode} episodes"
         )
 
-    length, pool_cell, pool_count = _read_successors(model, read, n_cells, row_step, n_visits, visits, chained)
-    tried, n_tried = _read_tried(model, read, rows, row_step, n_visits)
+    counted = not settings.known_p
+    length, pool_cell, pool_count = _read_successors(
+        model, read, n_cells, row_step, n_visits if counted else np.zeros(n_rows), visits, chained and counted
+    )
+    listed = np.ones(n_rows, dtype=bool) if settings.revealed else n_visits > 0
+    tried, n_tried = _read_tried(model, read, rows, row_step, listed)
 
     sum_r, sum_d = read.number("sum_r", (n_rows,), 0, EXACT), read.number("sum_d", (m, n_rows), 0, EXACT)
     read.agree("sum_r", sum_r <= n_visits, "exceeds the number of visits")
@@ -140,28 +155,32 @@ def restore_model(
     entropy, untried = read.number("entropy", (n,), -1.0, np.inf), read.number("untried", (n,), -1.0, 2.0)
     exact = np.bincount(cell_of_row, -pi * logits, minlength=n)
     read.agree("entropy", np.abs(entropy - exact) <= ROUNDING, "is not the entropy of its policy")
-    exact = np.bincount(cell_of_row, pi * (n_visits == 0), minlength=n)
+    exact = np.bincount(cell_of_row, pi * ~listed, minlength=n)
     read.agree("untried", np.abs(untried - exact) <= ROUNDING, "is not the probability of actions never tried")
 
     lam = read.number("lam", (m,), 0.0, settings.dual_bound)
     plan = read.number("plan", (model.W,), 0.0, LARGEST_SUM)
     alpha_sum = read.number("alpha_sum", (m,), -LARGEST_SUM, LARGEST_SUM)
     alpha_count = read.count("alpha_count", (m,), 0, H * each_step[0])
-    last = _read_last(model, read, state_of[step == H - 1], n_visits[row_step == H - 1]) if core.last.size else 0.0
+    last: Float | float = 0.0
+    if core.last.size and counted:
+        last = _read_last(model, read, state_of[step == H - 1], n_visits[row_step == H - 1])
     read.finish()
 
     core.n_cells[:], core.n_tried[:] = n_cells, n_tried
     core.state_of.ravel()[cells] = state_of
     core.cell_of[step, state_of] = cells % model.C + 1
     _place_tried(model, tried, n_tried)
-    _place_successors(model, rows, length, pool_cell, pool_count)
     core.n_visits[rows], core.sum_r[rows], core.sum_d[:, rows] = n_visits, sum_r, sum_d
+    if counted:
+        core.last[:] = last
+        _place_successors(model, rows, length, pool_cell, pool_count)
+        core.inverse[rows[listed]] = 1.0 / np.maximum(n_visits[listed], 1.0)
+        if settings.revealed and settings.spread:
+            model.spread_untried()
     core.logits[rows], core.pi[rows] = logits, pi
     core.entropy[cells], core.untried[cells] = entropy, untried
     core.lam[:], core.plan[:], core.alpha_sum[:], core.alpha_count[:] = lam, plan, alpha_sum, alpha_count
-    core.last[:] = last
-    seen = rows[n_visits > 0]
-    core.inverse[seen] = 1.0 / core.n_visits[seen]
     set_all_bases(model.core, settings)
 
 
@@ -210,13 +229,13 @@ def _read_last(model: OptimisticModel, read: _Reader, states: Index, n_visits: F
 
 
 def _read_tried(
-    model: OptimisticModel, read: _Reader, rows: Index, row_step: Index, n_visits: Float
+    model: OptimisticModel, read: _Reader, rows: Index, row_step: Index, listed: npt.NDArray[np.bool_]
 ) -> tuple[Index, Index]:
-    """The rows with visits, in the order of their first one."""
+    """The rows with visits, in the order of their first one; all rows, where something is revealed."""
     H, _, A = model.shape
-    seen = rows[n_visits > 0]
+    seen = rows[listed]
     n_tried = read.count("n_tried", (H,), 0, A * model.C)
-    if (n_tried != np.bincount(row_step[n_visits > 0], minlength=H)).any():
+    if (n_tried != np.bincount(row_step[listed], minlength=H)).any():
         raise ValidationError("state.n_tried does not count the rows with visits")
     tried = read.count("tried", seen.shape, 0, H * A * model.C - 1)
     if (np.sort(tried) != seen).any() or (tried // (A * model.C) != np.repeat(np.arange(H), n_tried)).any():

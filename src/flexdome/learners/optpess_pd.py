@@ -14,10 +14,12 @@ It needs the Slater gap Xi (there tau - c^0, the slack of a known safe policy), 
 Reconstructed
 -------------
 From memory of the paper; all constants are unverified, and options: c_e (``margin_factor``), delta' (``event_delta``),
-eta_k (``weight_scale``), and c_b, a guess of the right order (``bonus_factor``). Thresholds are assumed known in the
+eta_k (``weight_scale``), and c_b, a guess of the right order (``bonus_factor``); of c_b the 1 is taken for the means'
+part, which falls away where they are revealed, and the rest for the transitions'. Thresholds are assumed known in the
 paper; ``threshold_estimate`` says what stands for one that is not.
 
-**Order**: a plan is made after each episode, from all data; a state never visited is played uniformly.
+**Order**: a plan is made after each episode, from all data; a state never visited is played uniformly, unless the
+problem reveals something of it.
 """
 
 from __future__ import annotations
@@ -108,7 +110,10 @@ class OptPessPrimalDual(PrimalDualLearner):
             raise ValidationError(
                 f"event_delta is {each!r}; it must lie between 0 and 1, both excluded, and be at least {LEAST**2:g}"
             )
-        root = numbers["bonus_scale"] * constants["bonus_factor"] * math.sqrt(math.log(episodes / each))
+        c_b = constants["bonus_factor"]
+        root = numbers["bonus_scale"] * c_b * math.sqrt(math.log(episodes / each))
+        told = any(part is not None for part in (problem.rewards, problem.utilities, problem.transitions))
+        of_means = root / c_b if told and c_b > 1.0 else root  # the 1 of c_b; where nothing is known they stay together
         super().__init__(
             problem,
             episodes=episodes,
@@ -118,7 +123,7 @@ class OptPessPrimalDual(PrimalDualLearner):
                 tau=0.0,
                 margin=QueueMargin(numbers["margin_scale"] * constants["margin_factor"], each),
             ),
-            bonus=(root, 0.0, 0.0),
+            bonus=(of_means, root - of_means, 0.0),
             dual_bound=LARGEST,
             optimistic=untried(tuning, unvisited, "optimistic"),
             greedy=True,

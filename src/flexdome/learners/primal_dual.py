@@ -7,6 +7,11 @@ A member of this family is its schedules, its bonus, its dual set and its margin
 3. pi_{t+1} is proportional to pi_t exp(eta_t Q_y),  Q_y = Q_r + sum_i lam_i Q_{d_i} + tau_t Q_psi,
 4. lam_{t+1} = Proj_[0, bound]((1 - eta_t tau_t) lam_t - eta_t (V_d - eps_t - alpha)),
 5. play pi_t and add what was seen.
+
+What the problem reveals is not estimated. A known reward or utility has no bonus for its mean, only that for the
+transitions; known transitions have none, and take the place of p^. Both hold for (h, s, a) never visited too, so that
+the policy of a state moves before its first visit. With ``unvisited="optimistic"`` an action never tried is worth its
+known mean (1, where that is not known) and then the most possible, or what the known transitions lead to.
 """
 
 from __future__ import annotations
@@ -71,6 +76,7 @@ class PrimalDualLearner(Learner):
         bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
         self.model = OptimisticModel(problem, form.get("slips", False))
         self.settings = self.model.settings(problem, bonus, bound, **form)
+        self.model.reveal(problem, self.settings)
         self._table_first = 1
         self._table: tuple[Float, Float, Float] | None = None
         self.schedule(1, 1)
@@ -146,13 +152,20 @@ class PrimalDualLearner(Learner):
         )
 
     def _widths(self, visits: Float) -> Float:
-        """(H, S, A): the bonus of every cell."""
+        """(H, S, A): the bonus of every cell, for those of reward and utilities that are not known, if any is not."""
         core, settings = self.model.core, self.settings
+        sure = self.problem.rewards is not None and self.problem.utilities is not None
         if settings.kind == ROOT:
-            root: Float = (settings.bonus[0] + settings.bonus[1]) / np.sqrt(np.maximum(visits, 1.0))
+            root: Float = ((0.0 if sure else settings.bonus[0]) + settings.bonus[1]) / np.sqrt(np.maximum(visits, 1.0))
             return root
-        first = float(width(settings, 1.0, np.sqrt(float(settings.S)) if settings.kind == ANYTIME else 0.0))
-        own = core.base.reshape(-1, self.model.W)[:, 0] - core.sum_r * core.inverse
+        first = float(width(settings, 1.0, np.sqrt(float(settings.S)) if settings.kind == ANYTIME else 0.0, sure))
+        base, n = core.base.reshape(-1, self.model.W), np.maximum(core.n_visits, 1.0)
+        if sure:
+            own = base[:, 0] - settings.known[0]
+        elif self.problem.rewards is None:
+            own = base[:, 0] - core.sum_r * (1.0 / n)
+        else:
+            own = base[:, 1] - core.sum_d[0] * (1.0 / n)
         return self.model.spread(np.where(core.n_visits > 0, own, first), first)
 
     def _thresholds_changed(self) -> None:
@@ -162,7 +175,7 @@ class PrimalDualLearner(Learner):
         return dict(self._given)
 
     def _state(self) -> Arrays:
-        return model_state(self.model)
+        return model_state(self.model, self.settings.known_p)
 
     def _restore(self, state: Arrays) -> None:
         restore_model(self.model, self.settings, self.episode, state)

@@ -208,6 +208,9 @@ class ProxDOME(Learner):
         share_steps: bool | None = None,
     ) -> None:
         super().__init__(problem, episodes, seed)
+        for name in ("rewards", "utilities", "transitions"):
+            if getattr(problem, name) is not None:
+                raise ValidationError(f"problem reveals its {name}, which ProxDOME cannot use; it must not")
         if not isinstance(share_steps, bool | None):
             raise ValidationError(f"share_steps is {shown(share_steps)}; it must be True, False or None")
         if share_steps and not problem.stationary:
@@ -328,7 +331,7 @@ class ProxDOME(Learner):
         }
 
     def _state(self) -> Arrays:
-        return proximal_state(self.model, self.own)
+        return proximal_state(self.model, self.own, self.settings.known_p)
 
     def _restore(self, state: Arrays) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))

@@ -54,12 +54,12 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
     )
 
 
-def proximal_state(model: OptimisticModel, own: Proximal) -> Arrays:
+def proximal_state(model: OptimisticModel, own: Proximal, known_p: bool) -> Arrays:
     """Everything that was seen and decided; r~ and the errors too, since most are not of the last episode."""
     core, W, m = model.core, model.W, model.core.lam.size
     rows, cells = _visited_rows(model, core.n_cells), _visited_cells(model, core.n_cells)
     return {
-        **model_state(model),
+        **model_state(model, known_p),
         "m2_r": own.m2_r[rows],
         "m2_d": own.m2_d[:, rows],
         "seen": own.seen[rows],

@@ -23,7 +23,9 @@ them: it averages the entropy with weight pi^2 instead of pi, and adds a spuriou
 
 so that the transition after the last step matters, which is otherwise not counted: the bonus of a tried action of the
 last step is then 5 phi^2 alone. An action never tried has the bonus of a uniform p^ at every step, the last included:
-phi sqrt(S) + 5 phi^2. Rewards and utilities are known in the notebook and estimated here.
+phi sqrt(S) + 5 phi^2. Rewards and utilities are known in the notebook and estimated here, unless the problem reveals
+them: with ``cmdp.problem(reveal=("rewards", "utilities"))`` the setting is the notebook's. All of the bonus is the
+transitions'.
 
 Not verified, and options: the exponents that the theorem asks for (``exponent_eta``, ``exponent_tau``; the defaults are
 the notebook's), a factor H of the bonus, which the notebook's does not have and the theory's surely has
