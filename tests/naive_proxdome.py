@@ -17,6 +17,11 @@ class NaiveProxDOME:
         self.c_bonus, self.c_prior, self.kappa, self.c_margin = c_bonus, c_prior, kappa, c_margin
         H, S, A, m = self.H, self.S, self.A, self.m
         self.shared = (problem.stationary if shared is None else shared) and H > 1
+        self.told_p, told = problem.transitions, [problem.rewards, *([None] * m)]
+        if problem.utilities is not None:
+            told[1:] = problem.utilities
+        self.told_f, self.known_f = told, np.array([f is not None for f in told])
+        self.revealed = self.told_p is not None or self.known_f.any()
         self.seen = np.zeros((H, S, A))
         self.samples = [[[[] for _ in range(A)] for _ in range(S)] for _ in range(H)]
         self.N, self.N_next = np.zeros((H, S, A)), np.zeros((H, S, A, S))
@@ -26,10 +31,24 @@ class NaiveProxDOME:
         self.lam, self.heat = np.zeros(m), 1.0
         self.V, self.U, self.R = np.zeros((H + 1, S)), np.zeros((m, H + 1, S)), np.zeros((H + 1, S))
         self.rem = np.arange(H, 0, -1.0)[:, None, None]
-        self.bar, self.s2 = np.zeros((H, S, A)), np.broadcast_to(self.rem**2 / 12, (m, H, S, A)).copy()
+        self.rest = self.rem * 0 if self.told_p is not None else self.rem - 1  # what may follow is unknown by as much
+        self.bar = np.zeros((H, S, A))
+        self.s2 = np.stack([np.broadcast_to(self.doubt(1 + i, 1.0) ** 2 / 12, (H, S, A)) for i in range(m)])
         self.pooled = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + m, H)).copy()
         self.t, self.next, self.safe, self.policy = 1, 1, False, np.full((H, S, A), 1 / A)
         self.plan(np.zeros((H, S, A), dtype=bool))
+
+    def doubt(self, j, L):
+        """(H, 1, 1): length of the interval in which d_j + U_j may lie, or for j = 0 the reward r + lam . d + V."""
+        if j > 0:
+            return self.rest + (not self.known_f[j])
+        return (not self.known_f[0]) + self.lam @ ~self.known_f[1:] + L * self.rest
+
+    def mean(self, j, otherwise):
+        """What is known of mean j, or else the mean of what was seen, or ``otherwise`` where nothing was."""
+        if self.known_f[j]:
+            return self.told_f[j]
+        return np.where(self.N > 0, self.r if j == 0 else self.d[j - 1], otherwise)
 
     def record(self, episode):
         visited = np.zeros(self.N.shape, dtype=bool)
@@ -69,6 +88,8 @@ class NaiveProxDOME:
 
     @property
     def p(self):
+        if self.told_p is not None:
+            return self.told_p
         return self.N_next / np.maximum(self.N, 1.0)[..., None]
 
     def standard_errors(self, chosen, L, everything):
@@ -78,23 +99,26 @@ class NaiveProxDOME:
         def spread(v):  # (H, S, A) variance of the next value
             after = np.stack([np.broadcast_to(v[h + 1], p[h].shape) for h in range(self.H)])
             mean = (p * after).sum(-1, keepdims=True)
-            return (p * (after - mean) ** 2).sum(-1)
+            return (p * (after - mean) ** 2).sum(-1) * (self.told_p is None)
 
         def shrunk(w, v, b):
             return (n * w + self.kappa * v[:, None, None]) / (n + self.kappa) + (self.c_prior * b) ** 2 / (12 * n)
 
-        sd = np.sqrt(self.var_r) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(self.var_d))
-        seen = [spread(self.V) + sd**2, *(spread(self.U[i]) + self.var_d[i] for i in range(self.m))]
+        var_r, var_d = self.var_r * ~self.known_f[0], self.var_d * ~self.known_f[1:, None, None, None]
+        sd = np.sqrt(var_r) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(var_d))
+        seen = [spread(self.V) + sd**2, *(spread(self.U[i]) + var_d[i] for i in range(self.m))]
         visits = np.log1p(self.N.sum(-1, keepdims=True))
-        variance = shrunk(seen[0], L**2 * self.pooled[0], L * self.rem)
-        self.bar = np.where(chosen, self.r + self.c_bonus * np.sqrt(visits * variance / n), self.bar)
+        variance = shrunk(seen[0], L**2 * self.pooled[0], self.doubt(0, L))
+        self.bar = np.where(chosen, self.mean(0, 0.0) + self.c_bonus * np.sqrt(visits * variance / n), self.bar)
         for i in range(self.m):
-            self.s2[i] = np.where(chosen, shrunk(seen[1 + i], self.pooled[1 + i], self.rem) / n, self.s2[i])
+            variance = shrunk(seen[1 + i], self.pooled[1 + i], self.doubt(1 + i, L))
+            self.s2[i] = np.where(chosen, variance / n, self.s2[i])
         if everything:
             samples = [
                 np.where(often, w * n / np.maximum(n - 1, 1), 0).sum((1, 2)) for w in (seen[0] / L**2, *seen[1:])
             ]
-            self.pooled = (self.rem[:, 0, 0] ** 2 / 12 + np.array(samples)) / (1 + often.sum((1, 2)))
+            most = np.stack([self.doubt(0, L) / L, *(self.doubt(1 + i, L) for i in range(self.m))])[..., 0, 0]
+            self.pooled = (most**2 / 12 + np.array(samples)) / (1 + often.sum((1, 2)))
 
     def thresholds(self):
         n = len(self.alphas)
@@ -119,9 +143,11 @@ class NaiveProxDOME:
         pi, adv = np.zeros((H, S, A)), np.zeros((m, H, S, A))
         self.V[H], self.U[:, H], self.R[H] = 0, 0, 0
         for h in reversed(range(H)):
-            rem = H - h
-            Q = np.minimum(self.bar[h] + np.einsum("i,isa->sa", lam, self.d[:, h]) + p[h] @ self.V[h + 1], L * rem)
-            Q = np.where(tried[h], Q, L * rem)
+            rem, rest = H - h, self.rest[h, 0, 0]
+            d = np.stack([self.mean(1 + i, 1.0)[h] for i in range(m)])
+            bar = np.where(tried[h], self.bar[h], self.mean(0, 1.0)[h])
+            Q = bar + np.einsum("i,isa->sa", lam, d) + p[h] @ self.V[h + 1]  # p is 0 where nothing is known to follow
+            Q = np.minimum(np.where(tried[h], Q, Q + L * rest), L * rem)
             top = Q.max(-1, keepdims=True)
             e = np.exp((Q - top) / tau)
             pi[h] = e / e.sum(-1, keepdims=True)
@@ -130,9 +156,10 @@ class NaiveProxDOME:
                 pi[h] = policy[h]
                 bits = np.log(np.maximum(pi[h], 1e-300)) + np.log(A)
                 self.V[h] = (pi[h] * (Q - tau * bits)).sum(-1)
-            self.R[h] = (pi[h] * np.where(tried[h], self.r[h] + p[h] @ self.R[h + 1], rem / 2)).sum(-1)
+            half = np.where(tried[h], 0.0, rest / 2)
+            self.R[h] = (pi[h] * (self.mean(0, 0.5)[h] + p[h] @ self.R[h + 1] + half)).sum(-1)
             for i in range(m):
-                Qd = np.where(tried[h], self.d[i, h] + p[h] @ self.U[i, h + 1], rem / 2)
+                Qd = self.mean(1 + i, 0.5)[h] + p[h] @ self.U[i, h + 1] + half
                 self.U[i, h] = (pi[h] * Qd).sum(-1)
                 adv[i, h] = Qd - self.U[i, h][:, None]
         x, reach = np.zeros((H, S, A)), self.mu
@@ -158,7 +185,7 @@ class NaiveProxDOME:
             pi, adv, x = self.sweep(lam, tau, policy)
             error = self.errors(x, sa)
             g = self.U[:, 0] @ self.mu - self.c_margin * z * error - a
-            near = TOL * max(self.c_margin, 0.5) * z * error
+            near = np.maximum(TOL * max(self.c_margin, 0.5) * z * error, 1e-6 * H if self.revealed else 0.0)
             unmet = ((g < -near) & (lam < top)) | ((g > near) & (lam > 0))
             return pi, adv, x, error, g, unmet, bool((g >= -near).all())
 

@@ -1,7 +1,8 @@
-"""What a problem reveals beside its thresholds, in the hands of the primal-dual family."""
+"""What a problem reveals beside its thresholds, in the hands of the primal-dual family and of ProxDOME."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 
 import flexdome as fd
+from naive_proxdome import NaiveProxDOME
 from naive_revealed import NaiveRevealed, NaiveRevealedAnchor
 from runs import Observed, World, learned, same_history, small_cmdp
 
 PARTS = ("rewards", "utilities", "transitions")
+MEANS = ("rewards", "utilities")
 SOME = [part for k in (1, 2, 3) for part in combinations(PARTS, k)]
 FAMILY: list[tuple[str, dict[str, Any]]] = [
     ("flexdome", {"bonus_scale": 0.05}),
@@ -29,6 +32,8 @@ FAMILY: list[tuple[str, dict[str, Any]]] = [
     ("anchordome", {"bonus_scale": 0.05}),
 ]
 NAMES = [f"{id}-{k}" for k, (id, _) in enumerate(FAMILY)]
+ALL = [*FAMILY, ("proxdome", {})]
+ALL_NAMES = [*NAMES, "proxdome"]
 
 
 def learner_of(cmdp: fd.CMDP, id: str, reveal: tuple[str, ...], **options: Any) -> Any:
@@ -54,8 +59,8 @@ def test_every_learner_that_is_told_something_agrees_with_its_slow_twin(
         np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("id", "options"), FAMILY, ids=NAMES)
-@pytest.mark.parametrize("reveal", [("rewards", "utilities"), ("rewards", "transitions"), PARTS], ids="-".join)
+@pytest.mark.parametrize(("id", "options"), ALL, ids=ALL_NAMES)
+@pytest.mark.parametrize("reveal", [MEANS, ("rewards", "transitions"), PARTS], ids="-".join)
 def test_observe_is_simulate_and_a_saved_learner_continues_bit_for_bit(
     id: str, options: dict[str, Any], reveal: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -73,8 +78,8 @@ def test_observe_is_simulate_and_a_saved_learner_continues_bit_for_bit(
     assert learned(again) == learned(through)
 
 
-@pytest.mark.parametrize(("id", "options"), FAMILY, ids=NAMES)
-@pytest.mark.parametrize("reveal", [("rewards", "utilities"), PARTS], ids="-".join)
+@pytest.mark.parametrize(("id", "options"), ALL, ids=ALL_NAMES)
+@pytest.mark.parametrize("reveal", [MEANS, PARTS], ids="-".join)
 def test_logs_thresholds_and_files_before_the_first_episode_keep_what_is_known(
     id: str, options: dict[str, Any], reveal: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -94,20 +99,21 @@ def test_logs_thresholds_and_files_before_the_first_episode_keep_what_is_known(
 
 
 class Told(fd.CMDP):
-    """A CMDP that tells everything."""
+    """A CMDP that tells its means, in arrays of the learner's own. (Who knows all learns nothing from a run's seed.)"""
 
     def problem(self, *args: Any, **options: Any) -> fd.Problem:
-        return super().problem(*args, **{**options, "reveal": PARTS})
+        told = super().problem(*args, **{**options, "reveal": MEANS})
+        return replace(told, **{part: np.array(getattr(told, part)) for part in MEANS})
 
 
-@pytest.mark.parametrize("id", ["flexdome", "optprimaldual", "uopt-rpgpd", "rpd-oe", "optpess-pd", "anchordome"])
-def test_a_learner_that_is_told_everything_passes_the_checker(id: str) -> None:
-    cmdp = small_cmdp(m=2)
-    told = Told(cmdp.transitions, cmdp.rewards, cmdp.utilities, cmdp.alpha, 0)
+@pytest.mark.parametrize("id", sorted({id for id, _ in ALL}))
+def test_a_learner_that_is_told_all_means_passes_the_checker(id: str) -> None:
+    cmdp = small_cmdp(m=2, law="steps")
+    told = Told(cmdp.transitions, cmdp.rewards, cmdp.utilities, cmdp.thresholds, 0)
     assert len(fd.check_learner(fd.LEARNERS[id].load(), told)) >= 9
 
 
-@pytest.mark.parametrize(("id", "options"), FAMILY, ids=NAMES)
+@pytest.mark.parametrize(("id", "options"), ALL, ids=ALL_NAMES)
 def test_who_knows_everything_believes_the_truth_at_once(id: str, options: dict[str, Any]) -> None:
     cmdp = small_cmdp(m=2, H=3)
     learner = learner_of(cmdp, id, PARTS, **options)
@@ -129,7 +135,7 @@ def test_the_policy_of_a_state_moves_before_its_first_visit() -> None:
         assert np.ptp(learner.policy[never], axis=-1).max() > 0.01
 
 
-@pytest.mark.parametrize("reveal", [("rewards", "utilities"), PARTS], ids="-".join)
+@pytest.mark.parametrize("reveal", [MEANS, PARTS], ids="-".join)
 def test_a_file_that_does_not_fit_what_is_known_is_refused(reveal: tuple[str, ...], tmp_path: Path) -> None:
     cmdp = small_cmdp()
     learner = learner_of(cmdp, "flexdome", reveal)
@@ -144,3 +150,65 @@ def test_a_file_that_does_not_fit_what_is_known_is_refused(reveal: tuple[str, ..
     blind.save(tmp_path / "learner")
     with pytest.raises(fd.FlexDOMEError, match="n_cells must be 5 at every step"):
         fd.load_learner(tmp_path / "learner")
+
+
+@pytest.mark.parametrize("reveal", SOME, ids="-".join)
+@pytest.mark.parametrize("kind", [{"m": 2}, {"stationary": True}], ids=["two constraints", "stationary"])
+def test_proxdome_follows_its_twin_whatever_it_is_told(reveal: tuple[str, ...], kind: dict[str, Any]) -> None:
+    cmdp = small_cmdp(S=4, A=2, H=3, noise="bernoulli", law="steps", **kind)
+    learner = fd.ProxDOME(cmdp.problem(reveal=reveal), episodes=60)
+    twin, world = NaiveProxDOME(learner.problem), World(cmdp)
+    for _ in range(60):
+        np.testing.assert_allclose(learner.policy, twin.policy, atol=1e-9)
+        np.testing.assert_allclose(learner.own.told[: twin.told.size], twin.told, rtol=1e-9, atol=1e-9)
+        episode = world.play(learner.policy)
+        learner.observe(episode)
+        twin.observe(episode)
+
+
+@pytest.mark.parametrize("environment", ["paper-v1", "independent-v1", "multi-v1", "tight-v1", "media-v1", "three"])
+def test_proxdome_plays_the_optimum_from_the_first_episode_where_everything_is_known(environment: str) -> None:
+    cmdp = small_cmdp(m=3, fraction=1.1) if environment == "three" else fd.make_cmdp(environment, seed=2)
+    learner = fd.ProxDOME(cmdp.problem(reveal=PARTS), episodes=5)
+    history = fd.simulate(learner, cmdp)
+    assert np.abs(history.reward_gap).max() <= 1e-6
+    assert history.violation.max() <= 1e-9
+    assert learner.status().safe.all()
+
+
+def test_proxdome_meets_a_known_utility_exactly_while_it_learns_the_reward() -> None:
+    cmdp = fd.make_cmdp("independent-v1", seed=1)
+    parts: tuple[tuple[str, ...], ...] = ((), ("utilities", "transitions"))
+    first, second = (fd.simulate(fd.ProxDOME(cmdp.problem(reveal=reveal), episodes=400), cmdp) for reveal in parts)
+    assert second.strong_violation[-1] <= 400 * 1e-6 * cmdp.horizon
+    assert second.strong_violation[-1] < 0.01 * first.strong_violation[-1]
+    assert second.strong_regret[-1] < first.strong_regret[-1] + first.strong_violation[-1]
+
+
+def test_proxdome_aims_at_the_utilities_where_known_thresholds_cannot_be_met() -> None:
+    cmdp = small_cmdp()
+    learner = fd.ProxDOME(cmdp.problem(reveal=PARTS), episodes=50)
+    learner.set_thresholds([3.99], slater_gap=1e-3)
+    assert not learner.choices.certain
+    assert "shown safe" in str(learner.status())
+    before = fd.evaluate(cmdp, learner.policy).utilities[0]
+    fd.simulate(learner, cmdp, episodes=50)
+    assert fd.evaluate(cmdp, learner.policy).utilities[0] > before
+    learner.set_thresholds(cmdp.alpha)
+    assert learner.choices.certain
+    assert fd.evaluate(cmdp, learner.policy).value == pytest.approx(fd.solve(cmdp).value, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_in_the_setting_of_the_notebook_the_violation_of_uopt_rpgpd_is_about_a_thousand() -> None:
+    # Rewards and utilities known, transitions learned, bonus scale 1e-3, the notebook's slips, 5,000 episodes; its one
+    # instance is one of another generator, so 24 of ours stand for it. Measured: mean 1,036, 875 to 1,243.
+    found = []
+    for seed in range(24):
+        cmdp = fd.make_cmdp("kitamura-v1", seed=seed)
+        problem = cmdp.problem(reveal=MEANS)
+        learner = fd.make_learner("uopt-rpgpd", problem, episodes=5000, bonus_scale=1e-3, notebook_slips=True)
+        found.append(fd.simulate(learner, cmdp, seed=seed).strong_violation[-1])
+    assert 990 <= np.mean(found) <= 1080
+    assert min(found) >= 800
+    assert max(found) <= 1300

@@ -9,11 +9,12 @@ from flexdome.kernels.blocks import mix_rows, row_means
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import LANES, mirror_step
-from flexdome.kernels.proximal_data import add_episode, refresh, set_thresholds
+from flexdome.kernels.proximal_data import add_episode, known, refresh, set_thresholds
 
 __all__ = [
     "BACKTRACKS",
     "COOLING",
+    "EXACTLY",
     "HEATING",
     "HOTTEST",
     "REFRESH",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 TOLERANCE = 0.05  # of the margin
+EXACTLY = 1e-6  # times H: as near as a threshold is met where nothing of the utility is in doubt
 TRIALS = 15  # of a stage
 NEWTON, RAISING, AGAIN, BEST = 0, 1, 2, 3  # stages of the dual solve: the last policy again, the best trial again
 BACKTRACKS = 3
@@ -60,8 +62,13 @@ def backward(core, own, settings, tau, stay):
             row = np.int64(tried[k])
             row_means(pool_cell, pool_count, start[row], length[row], inverse[row], values, base, row, W, q)
             total = q[row * W]
-            for i in range(m):
-                total += lam[i] * base[row * W + 1 + i]
+            if settings.revealed and core.n_visits[row] == 0.0:  # optimism for what is not known of it
+                total += 0.0 if settings.known_p else L * (H - h - 1)
+                for i in range(m):
+                    total += lam[i] * (settings.known[1 + i, row] if known(settings, 1 + i, row) else 1.0)
+            else:
+                for i in range(m):
+                    total += lam[i] * base[row * W + 1 + i]
             y[row - rows] = min(total, cap)
         mirror_step(logits, pi, y, inverse, core.entropy, core.untried, h, C, A, n, keep, eta)
         for c in range(n):
@@ -214,6 +221,8 @@ def plan(core, own, settings, choices, t, states, actions):
             told[1 + m + i], told[1 + 2 * m + i] = error, eps
             g[i] = told[1 + i] - eps - told[1 + 3 * m + i]
             near = TOLERANCE * (max(choices.margin, 0.5) * z * error)  # of the margin, unless that is switched off
+            if settings.revealed:  # a utility that is known has no margin
+                near = max(near, EXACTLY * H)
             safe = safe and g[i] >= -near
             if (g[i] < -near and lam[i] < top) or (g[i] > near and lam[i] > 0.0):
                 done = False
@@ -274,6 +283,13 @@ def plan(core, own, settings, choices, t, states, actions):
     untried = 0.0
     for h in range(H):
         untried += A * core.n_cells[h] - core.n_tried[h]
+        sure = settings.known_p and known(settings, 0, 0) and known(settings, 1, 0)
+        for c in range(core.n_cells[h] if settings.revealed and not sure else 0):
+            here, never = 0.0, 0.0
+            for a in range(A):
+                visits = core.n_visits[(h * A + a) * settings.C + c]
+                here, never = here + visits, never + (visits == 0.0)
+            untried += never if here > 0.0 else 0.0
     told[at], told[at + 1], told[at + 2], told[at + 3] = trials, tau, heat, 1.0 if safe else 0.0
     told[at + 4], told[at + 5] = untried, 1.0 if settled else 0.0
 
@@ -283,7 +299,8 @@ def learn_proximal(core, own, settings, choices, states, actions, rewards, utili
     """One episode: add its data, then plan the next."""
     add_episode(core, own, settings, choices.shared, states, actions, rewards, utilities, thresholds)
     played[0] += 1
-    plan(core, own, settings, choices, played[0] + own.logged[0] + 1, states, actions)
+    if not choices.certain:
+        plan(core, own, settings, choices, played[0] + own.logged[0] + 1, states, actions)
 
 
 @kernel

@@ -10,6 +10,11 @@ never tried has Q = L rem, Q_d = rem / 2 and the variance of a uniform law on [0
 A state then gets a cell at every step on its first visit, with the same number, and each transition is written into the
 rows of all steps; after the last step nothing is known to follow, so its reward and utilities count at the last step
 only. The errors of the rows of one (s, a) are then one error, and add up before they are squared.
+
+**What is known.** A target d_i + U_i lies in an interval of length rem, and doubt about it is measured by that length.
+Where d_i is known its part of length 1 is not in doubt, where the transitions are the rest is not: :func:`doubt`. What
+is not in doubt has no variance either. An action never tried has then Q = r + lam . d + p V with 1 for a mean that is
+not known and L (rem - 1) for what follows, and Q_d = d + p U with the middle of what is possible for both.
 """
 
 from typing import NamedTuple
@@ -20,7 +25,7 @@ from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.optimistic import add_outcome, count_thresholds, count_visit, new_cell, record
 
-__all__ = ["TOLD", "Choices", "Proximal", "add_episode", "open_cells", "refresh", "set_thresholds"]
+__all__ = ["TOLD", "Choices", "Proximal", "add_episode", "open_cells", "open_known", "refresh", "set_thresholds"]
 
 LARGEST = 1e300
 TOLD = 6  # numbers of a plan beside those of reward and constraints
@@ -34,6 +39,7 @@ class Choices(NamedTuple):
     weight: float  # kappa
     margin: float  # c_margin
     shared: bool  # what is seen at one step counts at all
+    certain: bool  # everything is known, thresholds too: the plan is the exact optimum, and is made once
 
 
 class Proximal(NamedTuple):
@@ -89,6 +95,48 @@ def open_cells(core, own, settings):
 
 
 @kernel(inline=True)
+def known(settings, j, row):
+    """Whether mean j (0 the reward's) of a row is known; it is of all rows or of none."""
+    return settings.known.size > 0 and not np.isnan(settings.known[j, row])
+
+
+@kernel(inline=True)
+def doubt(core, settings, row, h, j, L):
+    """Length of the interval in which target j of a row may lie: d_j + U_j, or for j = 0 the reward r + lam . d + V.
+
+    L rem for the reward and rem for a utility where nothing is known.
+    """
+    rest = 0.0 if settings.known_p else float(core.n_cells.size - h - 1)
+    if j > 0:
+        return rest if known(settings, j, row) else rest + 1.0
+    own = L
+    if settings.known.size > 0:
+        own = 0.0 if known(settings, 0, row) else 1.0
+        for i in range(core.lam.size):
+            own += 0.0 if known(settings, 1 + i, row) else core.lam[i]
+    return own + L * rest
+
+
+@kernel
+def open_known(core, own, settings):
+    """Where something is known: Q_d and the errors of every row never visited, and what is pooled at first."""
+    core, own, settings = borrow(core), borrow(own), borrow(settings)
+    A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
+    for h in range(H):
+        half = 0.0 if settings.known_p else 0.5 * (H - h - 1)
+        for k in range(h * A * C, h * A * C + core.n_tried[h]):
+            row = np.int64(core.tried[k])
+            if core.n_visits[row] == 0.0:
+                mean = settings.known[0, row] if known(settings, 0, row) else np.nan
+                core.base[row * W] = 1.0 if np.isnan(mean) else mean
+                core.base[row * W + m + 1] = (0.5 if np.isnan(mean) else mean) + half
+                for i in range(m):
+                    middle = settings.known[1 + i, row] if known(settings, 1 + i, row) else 0.5
+                    core.base[row * W + 1 + i] = middle + half
+                    own.s2[i, row] = doubt(core, settings, row, h, 1 + i, 1.0) ** 2 / 12.0
+
+
+@kernel(inline=True)
 def spread_of(pool_cell, pool_count, start, n, inverse, values, W, j):
     """Variance of value j over the successors of a row."""
     mean = 0.0
@@ -112,23 +160,28 @@ def shrunk(n, seen, pooled, prior, weight):
 def refresh_row(core, own, settings, choices, row, h, L, sums):
     """Step (1) of one visited row: r~ and the squared standard errors; ``sums`` gets the sample variances."""
     A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
-    inverse, start, length = core.inverse[row], core.start[row], np.int64(core.length[row])
+    start, length = core.start[row], np.int64(0 if settings.known_p else core.length[row])  # known: no error
     n, here = core.n_visits[row], 0.0
+    inverse = 1.0 / n
     for a in range(A):
         here += core.n_visits[(h * A + a) * C + row % C]
     unbiased = n / (n - 1.0) if n > 1.0 else 0.0
-    prior = (choices.prior * (H - h)) ** 2 / 12.0
     sd = np.sqrt(own.m2_r[row] * inverse)
     for i in range(m):
         noise = own.m2_d[i, row] * inverse
         sd += core.lam[i] * np.sqrt(noise)
         seen = noise + spread_of(core.pool_cell, core.pool_count, start, length, inverse, core.values, W, 1 + i)
+        prior = (choices.prior * doubt(core, settings, row, h, 1 + i, L)) ** 2 / 12.0
         own.s2[i, row] = shrunk(n, seen, own.pooled[1 + i, h], prior, choices.weight) * inverse
         sums[1 + i] += seen * unbiased
     seen = sd * sd + spread_of(core.pool_cell, core.pool_count, start, length, inverse, core.values, W, 0)
     sums[0] += seen * unbiased / (L * L)
-    variance = shrunk(n, seen, L * L * own.pooled[0, h], L * L * prior, choices.weight)
-    mean = core.sum_r[row] * inverse
+    prior = (choices.prior * (H - h)) ** 2 / 12.0
+    prior *= L * L
+    if settings.revealed:
+        prior = (choices.prior * doubt(core, settings, row, h, 0, L)) ** 2 / 12.0
+    variance = shrunk(n, seen, L * L * own.pooled[0, h], prior, choices.weight)
+    mean = settings.known[0, row] if known(settings, 0, row) else core.sum_r[row] * inverse
     core.base[row * W] = mean + choices.bonus * np.sqrt(np.log(1.0 + here) * variance * inverse)
     core.base[row * W + m + 1] = mean
 
@@ -152,7 +205,10 @@ def refresh(core, own, settings, choices, states, actions, everything, L):
                 often += core.n_visits[row] > 1.0
         if everything:
             for j in range(sums.size):
-                own.pooled[j, h] = ((H - h) ** 2 / 12.0 + sums[j]) / (1.0 + often)
+                most = float(H - h)
+                if settings.revealed:
+                    most = doubt(core, settings, h * A * C, h, j, L) / (L if j == 0 else 1.0)
+                own.pooled[j, h] = (most**2 / 12.0 + sums[j]) / (1.0 + often)
 
 
 @kernel(inline=True)
@@ -173,17 +229,20 @@ def set_thresholds(core, own, settings, told):
 
 
 @kernel(inline=True)
-def add_spread(core, own, row, n, reward, utilities, h):
-    """Running variances of a row that was just visited for the n-th time.
+def add_spread(core, own, settings, row, n, reward, utilities, h):
+    """Running variances of a row that was just visited for the n-th time, of what is not known.
 
     With the new mean and the new count n, a sum of squared deviations grows by (x - mean)^2 n / (n - 1).
     """
     if n > 1.0:
-        gap = reward - core.sum_r[row] * core.inverse[row]
-        own.m2_r[row] += gap * gap * (n / (n - 1.0))
+        inverse = 1.0 / n
+        if not known(settings, 0, row):
+            gap = reward - core.sum_r[row] * inverse
+            own.m2_r[row] += gap * gap * (n / (n - 1.0))
         for i in range(core.lam.size):
-            gap = utilities[i, h] - core.sum_d[i, row] * core.inverse[row]
-            own.m2_d[i, row] += gap * gap * (n / (n - 1.0))
+            if not known(settings, 1 + i, row):
+                gap = utilities[i, h] - core.sum_d[i, row] * inverse
+                own.m2_d[i, row] += gap * gap * (n / (n - 1.0))
 
 
 @kernel(inline=True)
@@ -201,7 +260,7 @@ def record_shared(core, own, settings, states, actions, rewards, utilities, thre
             following = np.int64(core.cell_of[k + 1, states[h + 1]]) - 1 if k + 1 < H else np.int64(-1)
             row = count_visit(core, settings, k, c, actions[h], following)
             add_outcome(core, settings, row, h, rewards, utilities)
-            add_spread(core, own, row, core.n_visits[row], rewards[h], utilities, h)
+            add_spread(core, own, settings, row, core.n_visits[row], rewards[h], utilities, h)
     count_thresholds(core.alpha_sum, core.alpha_count, thresholds)
 
 
@@ -218,7 +277,7 @@ def add_episode(core, own, settings, shared, states, actions, rewards, utilities
         record(core, settings, states, actions, rewards, utilities, thresholds)
         for h in range(H):
             row = (h * A + actions[h]) * C + np.int64(core.cell_of[h, states[h]]) - 1
-            add_spread(core, own, row, core.n_visits[row], rewards[h], utilities, h)
+            add_spread(core, own, settings, row, core.n_visits[row], rewards[h], utilities, h)
     if thresholds.size > 0:
         for i in range(m):
             n = core.alpha_count[i] / H

@@ -55,6 +55,17 @@ Where the problem is stationary, what is seen at one step counts at all (``share
 r^ and d^ of (s, a) are those of all steps together, and since the errors at different steps are then one error, eps_i
 has sum_{s,a} (sum_h x s_i)^2 in the place of sum x^2 s2_i. The transition after the last step is not used.
 
+Revealed parts
+--------------
+What the problem reveals is not estimated; only what is not known has variance, prior and margin. The interval of length
+rem in which r + V, or d_i + U_i, may lie is one of 1 for the mean and one of rem - 1 for what follows. The part that is
+known falls away wherever rem or L rem stands above for doubt: in c_prior b, and in the rem^2 / 12 of n = 0 and of the
+pooled variances. The variance of a known mean is 0, and so is Var_p of known transitions, which is no error. Where
+n = 0, Q = r + lam . d + p V and Qd_i = d_i + p U_i, with 1 and 1/2 for means not known, and L (rem - 1) and
+(rem - 1) / 2 for p V and p U where the transitions are not. The tolerance is at least H / 10^6. Where everything is
+known, thresholds too, there is nothing to learn: the plan is the exact optimum from the first episode on, if the
+thresholds can be met at all.
+
 Why it should work
 ------------------
 sum x^2 s2 is the delta-method variance of the plug-in value, so the margin is c / sqrt(t) with a measured c; with
@@ -68,21 +79,23 @@ they keep an unlucky action alive; where rewards are exact and states mix, they 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp import CMDP, Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, frozen, shown
-from flexdome.errors import ValidationError
-from flexdome.kernels.proximal import TOLERANCE, observe_proximal, plan_proximal, record_proximal
-from flexdome.kernels.proximal_data import Choices
+from flexdome.errors import InfeasibleError, ValidationError
+from flexdome.kernels.proximal import EXACTLY, TOLERANCE, observe_proximal, plan_proximal, record_proximal
+from flexdome.kernels.proximal_data import Choices, open_cells, open_known
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.model import OptimisticModel
 from flexdome.learners.proximal_model import proximal_arrays, proximal_state, restore_proximal
 from flexdome.learners.turn import changing, reading
+from flexdome.planning import Solution, solve
 from flexdome.theory.schedules import LARGEST
 
 __all__ = ["ProxDOME", "Status"]
@@ -172,7 +185,7 @@ class ProxDOME(Learner):
 
     Parameters
     ----------
-    problem : what may be known; of what it may reveal only the thresholds are used, and its Slater gap is not
+    problem : what may be known; its Slater gap is not used
     episodes : how many are planned, for ``simulate``; nothing else depends on it
     bonus_scale : c_bonus
     margin_scale : c_margin
@@ -194,6 +207,7 @@ class ProxDOME(Learner):
     """
 
     id: ClassVar[str] = "proxdome"
+    _optimum: Solution | None
 
     def __init__(
         self,
@@ -208,9 +222,6 @@ class ProxDOME(Learner):
         share_steps: bool | None = None,
     ) -> None:
         super().__init__(problem, episodes, seed)
-        for name in ("rewards", "utilities", "transitions"):
-            if getattr(problem, name) is not None:
-                raise ValidationError(f"problem reveals its {name}, which ProxDOME cannot use; it must not")
         if not isinstance(share_steps, bool | None):
             raise ValidationError(f"share_steps is {shown(share_steps)}; it must be True, False or None")
         if share_steps and not problem.stationary:
@@ -222,18 +233,46 @@ class ProxDOME(Learner):
             weight=as_float("pool_weight", pool_weight, low=0.0, high=1e9),
             margin=as_float("margin_scale", margin_scale, low=0.0, high=LARGEST),
             shared=shared and problem.horizon > 1,
+            certain=False,
         )
         self.model = OptimisticModel(problem)
         self.settings = self.model.settings(problem, (0.0, 0.0, 0.0), LARGEST)
         self.own = proximal_arrays(self.model)
+        if self.settings.revealed:
+            self.model.reveal(problem, self.settings)
+            open_cells(self.model.core, self.own, self.settings)
+            open_known(self.model.core, self.own, self.settings)
+        self._look()
         self._plan()
 
     def reserve(self) -> None:
         """Make room for the successors that one more episode may bring."""
         self.model.reserve(self.problem.horizon if self.choices.shared else 1)
 
+    def _look(self) -> None:
+        """Whether everything is known, and then the exact optimum, if the thresholds can be met."""
+        known, self._optimum = self.problem, None
+        p, r, d = known.transitions, known.rewards, known.utilities
+        if known.thresholds_known and p is not None and r is not None and d is not None:
+            with suppress(InfeasibleError):  # what is played then aims at the utilities
+                self._optimum = solve(CMDP(p, r, d, known.thresholds, known.initial))
+        self.choices = self.choices._replace(certain=self._optimum is not None)
+
     def _plan(self) -> None:
-        plan_proximal(self.model.core, self.own, self.settings, self.choices, self.episode)
+        if self._optimum is None:
+            plan_proximal(self.model.core, self.own, self.settings, self.choices, self.episode)
+            return
+        core, best = self.model.core, self._optimum
+        H, S, A = self.model.shape
+        pi = best.policy.transpose(0, 2, 1)
+        log_pi = np.log(np.maximum(pi, np.exp(-700.0)))
+        core.pi.reshape(H, A, -1)[..., :S], core.logits.reshape(H, A, -1)[..., :S] = pi, log_pi
+        core.entropy.reshape(H, -1)[:, :S] = -(pi * log_pi).sum(axis=1)
+        core.lam[:] = best.multipliers
+        none = np.zeros(best.utilities.size)
+        self.own.told[:] = [
+            best.value, *best.utilities, *none, *none, *self.problem.thresholds, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0
+        ]  # fmt: skip
 
     @property
     @reading
@@ -290,7 +329,10 @@ class ProxDOME(Learner):
             heat=float(heat),
             untried=int(untried),
             solved=bool(solved),
-            tolerance=TOLERANCE * (max(self.choices.margin, 0.5) * z * errors),
+            tolerance=np.maximum(
+                TOLERANCE * (max(self.choices.margin, 0.5) * z * errors),
+                EXACTLY * self.problem.horizon if self.settings.revealed else 0.0,
+            ),
         )
 
     @reading
@@ -299,24 +341,31 @@ class ProxDOME(Learner):
 
         ``value`` and ``utilities`` are plug-in estimates, not optimistic. ``widths`` is what optimism adds to a cell's
         reward: c_bonus sqrt(log(1 + N(s))) standard errors, and where a cell was never tried all that is possible,
-        L rem.
+        L rem (less what is known of it).
         """
         status, core, W = self.status(), self.model.core, self.model.W
-        rem = np.arange(self.problem.horizon, 0, -1.0)[:, None, None]
+        problem, lam = self.problem, status.multipliers.sum()
+        rem = np.arange(problem.horizon, 0, -1.0)[:, None, None]
         visits = self.visits
+        most = (problem.rewards is None) + lam * (problem.utilities is None) + (1.0 + lam) * (rem - 1.0)
+        if problem.transitions is not None:
+            most = most - (1.0 + lam) * (rem - 1.0)
+        elif problem.rewards is None and problem.utilities is None:
+            most = (1.0 + lam) * rem
         data = self.model.spread(core.n_visits, 0.0)
-        added = core.base.reshape(-1, W)[:, 0] - core.sum_r * core.inverse
+        added = core.base.reshape(-1, W)[:, 0] - core.base.reshape(-1, W)[:, problem.constraints + 1]
         return Beliefs(
             value=float(self.own.told[0]),
             utilities=status.utilities,
             thresholds=status.thresholds,
             margin=status.margin,
-            widths=np.where(data > 0, self.model.spread(added, 0.0), (1.0 + status.multipliers.sum()) * rem),
+            widths=np.where((data > 0) & (not self.choices.certain), self.model.spread(added, 0.0), most),
             visits=visits,
         )
 
     def _thresholds_changed(self) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
+        self._look()
         self._plan()  # "from the next episode on", which was planned with the old ones
 
     def _options(self) -> dict[str, Any]:
@@ -335,4 +384,5 @@ class ProxDOME(Learner):
 
     def _restore(self, state: Arrays) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
+        self._look()
         restore_proximal(self.model, self.own, self.settings, self.choices.shared, self.episode, state)

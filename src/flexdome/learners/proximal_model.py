@@ -10,7 +10,7 @@ import numpy.typing as npt
 from flexdome.errors import ValidationError
 from flexdome.kernels.optimistic import Settings
 from flexdome.kernels.proximal import HOTTEST
-from flexdome.kernels.proximal_data import TOLD, Proximal, open_cells
+from flexdome.kernels.proximal_data import TOLD, Proximal, open_cells, open_known
 from flexdome.learners.model import OptimisticModel, _zeros
 from flexdome.learners.model_file import (
     EXACT,
@@ -95,7 +95,9 @@ def restore_proximal(
     own.m2_alpha[:] = read.number("m2_alpha", (m,), 0.0, LARGEST_SUM)
     own.s2[:, rows] = read.number("s2", (m, rows.size), 0.0, EXACT)
     core.base[rows * W] = read.number("optimistic", rows.shape, 0.0, EXACT)
-    core.base[rows * W + m + 1] = core.sum_r[rows] * core.inverse[rows]
+    core.base[rows * W + m + 1] = core.sum_r[rows] / np.maximum(core.n_visits[rows], 1.0)
+    if settings.known.size and not np.isnan(settings.known[0, 0]):
+        core.base[rows * W + m + 1] = settings.known[0, rows]
     core.values.reshape(-1, W)[cells, : m + 2] = read.number("values", (cells.size, m + 2), -EXACT, EXACT)
     if shared and len(set(core.n_cells.tolist())) > 1:
         raise ValidationError("state.n_cells differs between steps; where steps are shared it must not")
@@ -107,3 +109,5 @@ def restore_proximal(
     own.heat[:] = read.number("heat", (1,), 1.0, HOTTEST)
     own.told[:] = read.number("told", own.told.shape, -LARGEST_SUM, LARGEST_SUM)
     read.finish()
+    if settings.revealed:
+        open_known(core, own, settings)
