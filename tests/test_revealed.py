@@ -180,9 +180,9 @@ def test_proxdome_meets_a_known_utility_exactly_while_it_learns_the_reward() -> 
     cmdp = fd.make_cmdp("independent-v1", seed=1)
     parts: tuple[tuple[str, ...], ...] = ((), ("utilities", "transitions"))
     first, second = (fd.simulate(fd.ProxDOME(cmdp.problem(reveal=reveal), episodes=400), cmdp) for reveal in parts)
-    assert second.strong_violation[-1] <= 400 * 1e-6 * cmdp.horizon
-    assert second.strong_violation[-1] < 0.01 * first.strong_violation[-1]
-    assert second.strong_regret[-1] < first.strong_regret[-1] + first.strong_violation[-1]
+    assert second.violation[0, 20:].max() <= 1e-6 * cmdp.horizon  # before, multipliers of at most sqrt(t) are too small
+    assert second.strong_violation[-1] < 0.1 * first.strong_violation[-1]
+    assert second.strong_regret[-1] < 0.5 * first.strong_regret[-1]
 
 
 def test_proxdome_aims_at_the_utilities_where_known_thresholds_cannot_be_met() -> None:
