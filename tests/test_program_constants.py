@@ -427,7 +427,8 @@ def test_the_bounds_of_a_growth_factor_are_1_and_a_million():
     assert as_replan(1e6).given == 1e6
     assert as_replan(np.int64(2)).given == 2
     assert as_replan(np.float32(1.5)).given == 1.5
-    for rule in (1.0, np.nextafter(1e6, 1e7), 0, -1):
+    assert [as_replan(1.1).following(e) for e in (0, 1, 10, 11)] == [1, 2, 11, 13]
+    for rule in (1.0, np.nextafter(1e6, 1e7), 0, -1, "weekly", True, None):
         with pytest.raises(fd.ValidationError, match="replan is"):
             as_replan(rule)
 
