@@ -441,6 +441,22 @@ def test_an_overdue_plan_is_made_before_the_next_episode_and_not_earlier():
         assert learner.planned == planned
 
 
+def test_a_plan_is_told_how_many_episodes_were_played_since_the_last_and_logged_ones_are_not(monkeypatch):
+    cmdp = small_cmdp(S=2, A=2, H=2)
+    learner = fd.make_learner("optaug", cmdp.problem(), episodes=100, replan=3, safe_policy=fd.safe_policy(cmdp, 0.01))
+    told, plan = [], type(learner)._plan
+    monkeypatch.setattr(type(learner), "_plan", lambda self, episodes: told.append(episodes) or plan(self, episodes))
+    episode = World(cmdp).play(np.full((2, 2, 2), 0.5))
+    learner.preload([episode, episode])
+    for k in range(1, 9):
+        learner.observe(episode)
+        new = learner.records
+        assert new.new_visits.sum() == 2 * (k % 3)
+        assert new.n_visits.sum() == 2 * (2 + k)
+        assert new.new_sums[0].sum() == pytest.approx(k % 3 * sum(episode.rewards))
+    assert told == [3, 3]
+
+
 # -- mixtures and files ------------------------------------------------------------------------------------------------
 
 
@@ -459,6 +475,7 @@ def test_the_numbers_that_policies_are_drawn_with_are_these():
     assert mixed([0.24, 0.44, 0.32]).draws(4).tolist() == [2, 1, 0, 1]
     assert mixed([0.18, 0.6, 0.22], seed=5, episode=3).draws(4).tolist() == [2, 1, 1, 0]
     assert mixed([0.3, 0.4, 0.0], seed=5, episode=3).draws(4).tolist() == [1, 1, 0, 0]  # rounding never draws a zero
+    assert mixed([0.5, 0.5]).draws(4).tolist() == [1, 0, 0, 1]
     assert mixed([1.0]).draws(3).tolist() == [0, 0, 0]
 
 

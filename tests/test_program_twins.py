@@ -27,6 +27,8 @@ def agree(learner, expected):
     beliefs = learner.beliefs()
     np.testing.assert_allclose(beliefs.widths, expected.widths, rtol=1e-12)
     assert beliefs.value == learner.planned_values[0]
+    assert (beliefs.utilities == learner.planned_values[1:]).all()
+    assert (beliefs.margin == np.zeros(learner.problem.constraints)).all()
     if expected.safe is not None:
         assert (learner.policy == expected.safe).all()
         assert learner.notes() == {"baseline": 1.0}
