@@ -11,9 +11,9 @@ import pytest
 import flexdome as fd
 from flexdome.learners import dope, optaug, optcmdp, optcmdp_bonus, optpess_lp
 from flexdome.learners.augmented import augmented_program, augmented_value
-from flexdome.learners.confidence import bernstein, estimates, l1_ball
+from flexdome.learners.confidence import TransitionSet, bernstein, estimates, l1_ball
 from flexdome.learners.program_learner import Plan
-from flexdome.learners.programs import Program
+from flexdome.learners.programs import Program, extended_program, known_program
 from flexdome.learners.replanning import NEVER, as_replan
 from runs import World, small_cmdp
 
@@ -259,6 +259,36 @@ def test_optaug_asks_for_the_augmented_lagrangian_with_its_penalty(monkeypatch):
         assert eta == pytest.approx(penalty, rel=1e-14)
         np.testing.assert_allclose(lam, 0.0, atol=1e-9)
         assert (alpha == SIZES[size][0].thresholds).all()
+
+
+@pytest.mark.parametrize(
+    ("alpha", "values", "multiplier", "feasible", "slack"),
+    [
+        (-1.0, (10.0, 0.0), 0.0, True, np.inf),  # the best policy is safe: no slack is asked for
+        (1.0, (7.5, 1.0), 2.5, True, 3.0),  # a quarter of action 0, at a price of 10 / 4
+        (4.0, (0.0, 4.0), 0.0, True, 0.0),  # no room at all
+        (4.5, (0.0, 4.0), 0.0, False, -0.5),
+    ],
+)
+def test_a_program_of_one_cell_is_solved_by_hand(alpha, values, multiplier, feasible, slack):
+    # Action 1 earns 10 and has utility 0, action 0 earns nothing and has utility 4.
+    f, mu = np.array([[[[0.0, 10.0]]], [[[4.0, 0.0]]]]), np.ones(1)
+    anywhere = TransitionSet(np.zeros((2, 1)), np.ones((2, 1)), np.ones(2), np.zeros(0))
+    for found in (
+        known_program(np.zeros((1, 1, 2, 1)), f, mu, np.array([alpha])),
+        extended_program(anywhere, f, mu, np.array([alpha])),
+    ):
+        np.testing.assert_allclose(found.values, values, atol=1e-8)
+        np.testing.assert_allclose(found.multipliers, [multiplier], atol=1e-8)
+        np.testing.assert_allclose(found.occupancy, [[[values[1] / 4.0, values[0] / 10.0]]], atol=1e-8)
+        assert (found.feasible, found.slack) == (feasible, pytest.approx(slack, abs=1e-8))
+
+
+def test_the_slack_of_several_constraints_is_that_of_the_shortest():
+    f = np.array([[[[1.0, 0.0]]], [[[0.5, 0.5]]], [[[0.0, 0.25]]]])
+    found = known_program(np.zeros((1, 1, 2, 1)), f, np.ones(1), np.array([0.4, 0.75]))
+    assert (found.feasible, found.slack) == (False, pytest.approx(-0.5))
+    np.testing.assert_allclose(found.values, [0.0, 0.5, 0.25], atol=1e-8)
 
 
 def test_the_augmented_lagrangian_is_this():
