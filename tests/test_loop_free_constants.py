@@ -4,6 +4,8 @@ Two sizes: the paper's (S = 20, A = H = 5, m = 1, T = 80,000, delta = 0.1, Slate
 other term of every minimum holds. ``ZS26`` is Zuo and Stradi 2026, whose appendix B.2 and Algorithm 2 restate S-OPS.
 """
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -323,6 +325,14 @@ REFUSED = [
     *[(name, "step_size", -1e-9, "") for name in ("sv-ops", "s-ops", "cpd-po")],
     ("omdpd", "inner_steps", 0, ""), ("omdpd", "inner_steps", 10**6 + 1, ""),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["sv-ops", "s-ops", "cpd-po", "omdpd"])
+def test_the_defaults_are_the_papers_run(name):
+    given = {k: v.default for k, v in inspect.signature(fd.LEARNERS[name].load()).parameters.items() if k != "problem"}
+    fixed = {"episodes": 80_000, "delta": 0.1, "seed": 0, "replan": "episode", "tuning": "theory"}
+    more = {"inner_steps": 10} if name == "omdpd" else {}
+    assert {k: v for k, v in given.items() if v is not None} == {**fixed, **more}
 
 
 @pytest.mark.parametrize(("name", "option", "value"), ACCEPTED)
