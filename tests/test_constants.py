@@ -485,9 +485,7 @@ def test_a_bonus_may_be_as_large_as_1e100() -> None:
     # log(T / delta') = 1, so that the bonus is its factor
     options = {"episodes": 1, "event_delta": math.exp(-1.0)}
     assert bonus(0)(made("optpess-pd", OTHER, bonus_scale=1e95, bonus_factor=1e5, **options)) == 1e100
-    with pytest.raises(
-        fd.ValidationError, match="bonus_scale is too large for this problem: the bonus it gives"
-    ):
+    with pytest.raises(fd.ValidationError, match="bonus_scale is too large for this problem: the bonus it gives"):
         made("optpess-pd", OTHER, bonus_scale=1e95, bonus_factor=np.nextafter(1e5, 2e5), **options)
 
 
