@@ -134,7 +134,7 @@ class NaiveUOptRPGPD(NumpyFlexDOME):
 class NaiveOptPessPrimalDual(NumpyFlexDOME):
     """Liu et al. 2021: a greedy plan after each episode, and a queue.
 
-    Of c_b = 1 + H sqrt(S) the one is for the mean, the rest for the transitions; a c_b that is given is shared so too.
+    Of c_b = 1 + H sqrt(S) the one is for the mean, the rest for the transitions.
     """
 
     def __init__(
@@ -147,15 +147,18 @@ class NaiveOptPessPrimalDual(NumpyFlexDOME):
         scale, margin, self.weight = numbers(
             tuning, (1, 1, 1), (0.0001, 0.00001, 1), (bonus_scale, margin_scale, weight_scale)
         )
-        own = 1 + H * np.sqrt(S)
-        c_b = own if bonus_factor is None else bonus_factor
+        c_b = 1 + H * np.sqrt(S) if bonus_factor is None else bonus_factor
         c_e = 5 * H**2 * np.sqrt(S**3 * A) if margin_factor is None else margin_factor
         each = delta / (16 * S**2 * A * H) if event_delta is None else event_delta
         root = scale * c_b * np.sqrt(np.log(episodes / each))
-        self.of_mean, self.of_transitions = root / own, root * (1 - 1 / own)
+        share = 1 / c_b if c_b > 1 else 1
+        self.of_mean, self.of_transitions = root * share, root * (1 - share)
         self.eps = lambda k: margin * c_e * (np.log(k / each) + 1) / np.sqrt(k * np.log(k / each))
         self.inverse_eta = lambda k: self.weight / (problem.slater_gap * H * np.sqrt(k))
+        self.told = any(part is not None for part in (problem.rewards, problem.utilities, problem.transitions))
         self.plan = self.values()[1:]
+        if self.told:  # of a state of which something is known there is a best action
+            self.replan(0.0)
 
     def bonuses(self):
         root = np.sqrt(np.maximum(self.N, 1.0))
@@ -179,11 +182,14 @@ class NaiveOptPessPrimalDual(NumpyFlexDOME):
         self.lam = np.maximum(self.lam + self.alpha() + self.eps(self.t) - self.plan, 0)
         self.record(episode)
         self.t += 1
-        seen = self.N.sum(-1) > 0
+        self.replan(self.inverse_eta(self.t))
+
+    def replan(self, weight):
+        seen = (self.N.sum(-1) > 0) | self.told
         pi, (bar, p), V = np.full(self.N.shape, 1 / self.A), self.model(), np.zeros((self.m + 1, self.S))
         for h in reversed(range(self.H)):
             Q = self.q_step(h, bar, p, V)
-            y = Q[0] + self.inverse_eta(self.t) * np.einsum("i,isa->sa", self.lam, Q[1:])
+            y = Q[0] + weight * np.einsum("i,isa->sa", self.lam, Q[1:])
             pi[h] = np.where(seen[h][:, None], np.eye(self.A)[y.argmax(-1)], pi[h])
             V = np.einsum("sa,jsa->js", pi[h], Q)
         self.plan = V[1:] @ self.initial

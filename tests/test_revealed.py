@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import flexdome as fd
+from naive_peers import TWINS
 from naive_proxdome import NaiveProxDOME
-from naive_revealed import NaiveRevealed, NaiveRevealedAnchor
 from runs import Observed, World, learned, same_history, small_cmdp
 
 PARTS = ("rewards", "utilities", "transitions")
@@ -49,10 +49,10 @@ def test_every_learner_that_is_told_something_agrees_with_its_slow_twin(
         pytest.skip("what it plans by is equal but for rounding, which decides between equals")
     cmdp = small_cmdp(S=5, A=2, H=3, m=2, noise="bernoulli", law="steps")
     learner = learner_of(cmdp, id, reveal, **options)
-    twin = (NaiveRevealedAnchor if id == "anchordome" else NaiveRevealed)(learner)
+    twin = TWINS[id](learner.problem, **{"episodes": 60, **options})
     world = World(cmdp)
     for _ in range(60):
-        np.testing.assert_allclose(learner.policy, np.exp(twin.log_pi), atol=1e-9)
+        np.testing.assert_allclose(learner.policy, twin.policy, atol=1e-9)
         episode = world.play(learner.policy)
         learner.observe(episode)
         twin.observe(episode)
