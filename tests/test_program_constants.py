@@ -284,6 +284,14 @@ def test_a_program_of_one_cell_is_solved_by_hand(alpha, values, multiplier, feas
         assert (found.feasible, found.slack) == (feasible, pytest.approx(slack, abs=1e-8))
 
 
+def test_a_price_as_high_as_slater_s_condition_allows_is_found():
+    # Three steps of one state: action 1 earns 1, action 0 has utility 0.1: the price is 10, of at most 3 / 0.299.
+    f = np.array([[[[0.0, 1.0]]], [[[0.1, 0.0]]]]).repeat(3, axis=1)
+    found = known_program(np.ones((3, 1, 2, 1)), f, np.ones(1), np.array([0.001]))
+    np.testing.assert_allclose(found.values, [2.99, 0.001], atol=1e-8)
+    np.testing.assert_allclose(found.multipliers, [10.0], atol=1e-7)
+
+
 def test_the_slack_of_several_constraints_is_that_of_the_shortest():
     f = np.array([[[[1.0, 0.0]]], [[[0.5, 0.5]]], [[[0.0, 0.25]]]])
     found = known_program(np.zeros((1, 1, 2, 1)), f, np.ones(1), np.array([0.4, 0.75]))
