@@ -304,13 +304,17 @@ def test_the_augmented_lagrangian_is_this():
     assert augmented_value(np.array([1.0, 0.5]), np.array([0.3]), np.array([0.75]), 2.0) == pytest.approx(0.84)
     values, lam, alpha = np.array([1.0, 0.5, 3.0]), np.array([0.3, 1.0]), np.array([0.75, 2.0])
     assert augmented_value(values, lam, alpha, 2.0) == pytest.approx(0.84)
-    # A step in one state where action 1 earns 1 and action 0 has utility 1: with weight v on action 0 it is
-    # 1 - v - (0.3 + 2 (0.75 - v))^2 / 4, largest where the slope, 0.3 + 2 (0.75 - v) = 1, gives v = 0.4.
+
+
+@pytest.mark.parametrize(("lam", "eta", "v"), [(0.3, 2.0, 0.4), (0.9, 0.5, 0.55), (0.9, 0.25, 0.35), (2.0, 0.25, 1.0)])
+def test_an_augmented_program_of_one_cell_is_solved_by_hand(lam, eta, v):
+    # Action 1 earns 1, action 0 has utility 1: with weight v on action 0 it is 1 - v - w^2 / (2 eta) with
+    # w = lam + eta (0.75 - v), largest where w = 1, or at v = 1 where w is still more there.
     f = np.array([[[[0.0, 1.0]]], [[[1.0, 0.0]]]])
-    found = augmented_program(np.zeros((1, 1, 2, 1)), f, np.ones(1), np.array([0.3]), np.array([0.75]), 2.0)
-    np.testing.assert_allclose(found.values, [0.6, 0.4], atol=1e-8)
-    np.testing.assert_allclose(found.occupancy, [[[0.4, 0.6]]], atol=1e-8)
-    np.testing.assert_allclose(found.multipliers, [1.0], atol=1e-8)
+    found = augmented_program(np.zeros((1, 1, 2, 1)), f, np.ones(1), np.array([lam]), np.array([0.75]), eta)
+    np.testing.assert_allclose(found.values, [1.0 - v, v], atol=1e-8)
+    np.testing.assert_allclose(found.occupancy, [[[v, 1.0 - v]]], atol=1e-8)
+    np.testing.assert_allclose(found.multipliers, [lam + eta * (0.75 - v)], atol=1e-8)
     assert found.feasible
 
 
