@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: reproduce test test-all lint types bench docs clean
+.PHONY: reproduce test test-all lint types mutants bench docs clean
 
 reproduce: $(READY)
 	$(BIN)/flexdome reproduce
@@ -22,6 +22,10 @@ lint: $(READY)
 
 types: $(READY)
 	$(BIN)/mypy
+
+# Changes every number, comparison and operator of the formulas, one at a time; under two hours on two cores.
+mutants: $(READY)
+	$(BIN)/python -m benchmarks.mutants
 
 bench: $(READY)
 	$(BIN)/flexdome bench planning

@@ -93,12 +93,12 @@ def restore_proximal(
     own.m2_d[:, rows] = read.number("m2_d", (m, rows.size), 0.0, EXACT)
     own.seen[rows] = read.count("seen", rows.shape, 0, EXACT)
     own.m2_alpha[:] = read.number("m2_alpha", (m,), 0.0, LARGEST_SUM)
-    own.s2[:, rows] = read.number("s2", (m, rows.size), 0.0, EXACT)
-    core.base[rows * W] = read.number("optimistic", rows.shape, 0.0, EXACT)
+    own.s2[:, rows] = read.number("s2", (m, rows.size), 0.0, LARGEST_SUM)
+    core.base[rows * W] = read.number("optimistic", rows.shape, 0.0, LARGEST_SUM)
     core.base[rows * W + m + 1] = core.sum_r[rows] / np.maximum(core.n_visits[rows], 1.0)
     if settings.known.size and not np.isnan(settings.known[0, 0]):
         core.base[rows * W + m + 1] = settings.known[0, rows]
-    core.values.reshape(-1, W)[cells, : m + 2] = read.number("values", (cells.size, m + 2), -EXACT, EXACT)
+    core.values.reshape(-1, W)[cells, : m + 2] = read.number("values", (cells.size, m + 2), -LARGEST_SUM, LARGEST_SUM)
     if shared and len(set(core.n_cells.tolist())) > 1:
         raise ValidationError("state.n_cells differs between steps; where steps are shared it must not")
     if shared and (core.state_of != core.state_of[0]).any():
