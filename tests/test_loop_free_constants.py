@@ -180,15 +180,16 @@ def test_the_weight_of_the_safe_policy_is_its_formula(w, tau, beta, weight):
     assert mixing(np.array(w), np.array(tau), np.array(beta)) == pytest.approx(weight, rel=1e-12)
 
 
-def narrow(slack, name="sv-ops", count=1, **options):
-    """One state, one step, two actions of known utility 1/2 and 0; the safest policy has ``slack``. After a step."""
-    most = 0.5
-    problem = fd.Problem(1, 2, 1, [1.0], [most - slack], 0.1, utilities=np.array([most, 0.0]).reshape(1, 1, 1, 2))
+def narrow(slack, name="sv-ops", count=1, horizon=1, **options):
+    """One state, two actions of known utility 1/2 and 0; the safest policy has ``slack``. After a step."""
+    most, H = 0.5, horizon
+    utilities = np.tile([most, 0.0], (1, H, 1, 1))
+    problem = fd.Problem(1, 2, H, [1.0], [H * most - slack], 0.1, utilities=utilities)
     if name == "s-ops":
         options["safe_policy"] = fd.SafePolicy(np.array([[[1.0, 0.0]]]), [most + 0.1])
     learner = fd.make_learner(name, problem, episodes=10, tuning="practical", **options)
     for _ in range(count):
-        learner.observe(fd.Episode([0, 0], [0], [1.0], [[most]]))
+        learner.observe(fd.Episode([0] * (H + 1), [0] * H, [1.0] * H, [[most] * H]))
     return learner
 
 
@@ -199,6 +200,44 @@ def test_sv_ops_keeps_its_constraint_and_gives_a_narrow_one_room(slack, short):
     learner = narrow(slack)
     assert learner.notes() == {"safe": 1.0}
     assert 0.5 - learner.planned_values[1] == pytest.approx(short, rel=1e-3)
+
+
+@pytest.mark.parametrize(("slack", "short"), [(1.9e-5, 2e-5), (2.1e-5, 2.1e-5), (-1.9e-9, 2e-5)])
+def test_the_room_of_sv_ops_is_relative_to_the_horizon(slack, short):
+    learner = narrow(slack, horizon=2)
+    assert learner.notes() == {"safe": 1.0}
+    assert 1.0 - learner.planned_values[1] == pytest.approx(short, rel=1e-3)
+    assert narrow(-2.1e-9, horizon=2).notes() == {"safe": 0.0}
+
+
+def test_s_ops_begins_with_lam_0_and_mixes_what_it_holds_of_the_utilities():
+    first = narrow(0.1, "s-ops", count=0)  # alpha = 0.4, the known policy has 0.6
+    assert first.notes()["baseline"] == pytest.approx(0.4 / 0.6, rel=1e-12)
+    assert first.planned_values[1] == pytest.approx(2 / 3 * 0.6 + 1 / 3 * 0.25, rel=1e-12)
+    after = narrow(0.1, "s-ops", count=1)  # w = 0.6 = tau: nothing is to be mixed in
+    assert after.notes()["baseline"] == pytest.approx(0.0, abs=1e-8)
+    assert after.planned_values[1] == pytest.approx(0.4, rel=1e-7)
+
+
+@pytest.mark.parametrize(("S", "A", "radius"), [(1, 1, 0.8325546111576977), (1, 2, 0.8325546111576977), (1, 3, 1.0481470739682051)])  # fmt: skip  # noqa: E501
+def test_the_radius_of_omdpd_does_not_vanish_with_one_cell(S, A, radius):
+    problem = fd.Problem(S, A, 1, [1.0], [0.4], 0.1)
+    assert fd.make_learner("omdpd", problem, episodes=10)._radius == pytest.approx(radius, rel=1e-13)
+
+
+def test_a_constraint_of_omdpd_that_is_just_met_is_not_penalised():
+    learner = fd.make_learner("omdpd", fd.Problem(1, 2, 1, [1.0], [0.4], 0.1), episodes=10, growth=1.0, scale=1.0)
+    r, x = np.zeros((1, 1, 2)), np.full((1, 1, 2), 0.5)
+    for costs, slope in (((-1.0, 1.0), (0.0, 0.0)), ((-1.0, 1.5), (-1.0, 1.5)), ((-1.5, 1.0), (0.0, 0.0))):
+        found = learner._gradient(np.zeros(1), r, np.array(costs).reshape(1, 1, 1, 2), x)
+        assert found.ravel() == pytest.approx(slope, abs=1e-15)
+
+
+@pytest.mark.parametrize("value", [0.5, 2.0])
+def test_a_file_says_safe_or_not(learners, value):
+    learner = learners["sv-ops", OTHER]
+    with pytest.raises(fd.ValidationError, match="own_safe"):
+        learner._restore({**learner._state(), "own_safe": np.array([value])})
 
 
 @pytest.mark.parametrize("name", ["sv-ops", "s-ops"])

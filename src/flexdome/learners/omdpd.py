@@ -136,7 +136,7 @@ class OMDPD(ProgramLearner):
         transitions, f = self._set.transitions(est), self._set.means(est)
         costs = self.thresholds[:, None, None, None] / self.problem.horizon - f[1:]
         own = self._own
-        if episodes > 0 or self.episode > 0:
+        if self.episode > 0:
             steps = max(min(episodes, self._inner), 1)
             for _ in range(steps):
                 own = self._advanced(own, transitions, f[0], costs, episodes / steps)

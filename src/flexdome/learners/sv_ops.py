@@ -130,7 +130,7 @@ class SVOPS(ProgramLearner):
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
         transitions, own = self._set.transitions(est), self._own
-        if episodes > 0 or self.episode > 0:
+        if self.episode > 0:
             losses = (self.records.new_visits - self.records.new_sums[0]) / (own.upper + self._gamma)
             own = self._projected(est, transitions, self._eta * losses, self._eta * max(episodes, 1))
         return self._played_from(est, transitions, own)
