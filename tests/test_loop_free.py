@@ -134,12 +134,14 @@ def test_a_step_starts_from_at_least_the_floor():
 def test_a_slope_beyond_the_longest_is_scaled_down_to_it():
     transitions, _, _, _, mu, rng = random_box(5, S=2, A=2, H=3)
     start, slope = first_occupancy(3, 2, 2, mu), rng.random((3, 2, 2))
-    slope[1] += 1e5  # a constant of a step does not count
     slope[0, 0, 0], slope[0, 1, 1] = 0.0, 1.0
-    slope[1:] = np.clip(slope[1:] - slope[1:].min(axis=(1, 2), keepdims=True), 0, 1)
     longest = mirror_step(transitions, start, 1e4 * slope, mu)
-    assert (mirror_step(transitions, start, 3e4 * slope, mu).x == longest.x).all()
+    assert (mirror_step(transitions, start, 4e4 * slope, mu).x == longest.x).all()
     assert not (mirror_step(transitions, start, 0.5e4 * slope, mu).x == longest.x).all()
+    # A constant of a step does not count.
+    shifted = 10.0 * slope + np.array([0.0, 9e3, 2e4])[:, None, None]
+    short = mirror_step(transitions, start, 10.0 * slope, mu).x
+    np.testing.assert_allclose(mirror_step(transitions, start, shifted, mu).x, short, atol=1e-8)
     assert LONGEST == 1e4
 
 

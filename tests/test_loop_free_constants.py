@@ -233,6 +233,20 @@ def test_a_constraint_of_omdpd_that_is_just_met_is_not_penalised():
         assert found.ravel() == pytest.approx(slope, abs=1e-15)
 
 
+@pytest.mark.parametrize(("threshold", "lam"), [(0.5, 0.0), (np.nextafter(0.5, 1.0), 5.0)])
+def test_the_multiplier_of_cpd_po_rises_only_above_the_limit(threshold, lam):
+    # Known utilities 1 and 0, the uniform policy has 1/2; Lambda = 2 H / gap = 2 / 0.4.
+    problem = fd.Problem(1, 2, 1, [1.0], [threshold], 0.4, utilities=np.array([1.0, 0.0]).reshape(1, 1, 1, 2))
+    assert fd.make_learner("cpd-po", problem, episodes=10).multipliers[0] == pytest.approx(lam, rel=1e-13)
+
+
+def test_the_first_occupancy_is_uniform_with_a_mass_of_one():
+    first = projection.first_occupancy(3, 4, 2, np.array([0.75, 0.25, 0.0, 0.0]))
+    assert (first.x[0] == np.array([0.75, 0.25, 0.0, 0.0])[:, None] / 2).all()
+    assert (first.x[1:] == 0.125).all()
+    assert (first.p == 0.25).all()
+
+
 @pytest.mark.parametrize("value", [0.5, 2.0])
 def test_a_file_says_safe_or_not(learners, value):
     learner = learners["sv-ops", OTHER]
