@@ -41,7 +41,7 @@ TABLE = [
     ("_set.log", "s-ops", 26.491586832740182, 24.274104546573888, "as SV-OPS"),
     ("_eta", "s-ops", 0.0018197385400360467, 0.00967645796903453, "as SV-OPS"),
     ("_gamma", "s-ops", 0.0018197385400360467, 0.00967645796903453, "as SV-OPS"),
-    ("_own.weight", "s-ops", 0.8, 0.8, "lam_0 = max (L - tau) / (L - beta), ZS26 Alg. 2: 0.4 / 0.5"),
+    ("_now.own.weight", "s-ops", 0.8, 0.8, "lam_0 = max (L - tau) / (L - beta), ZS26 Alg. 2: 0.4 / 0.5"),
     ("_set.log", "cpd-po", 26.491586832740182, 24.274104546573888, "u as SV-OPS"),
     ("_eta", "cpd-po", 0.00015811388300841897, 0.0006510416666666666, "min{1 / (24 L^3), 1 / sqrt(|X| A T)}, PO-DB"),
     ("_gamma", "cpd-po", 0.0015811388300841897, 0.005208333333333333, "gamma = 2 eta L, PO-DB"),
@@ -372,9 +372,9 @@ REFUSED = [
       for option in ("scale", "growth") for value in (0.0, np.nextafter(1e-30, 0))],
     *[(name, option, value, "it must be at most 1e[+]30")
       for name in ("sv-ops", "s-ops", "cpd-po") for option in ("step_size", "bonus_scale", "exploration")
-      for value in (np.nextafter(1e30, np.inf), 1.7e308)],
+      for value in (np.nextafter(1e30, np.inf), 1e31)],
     ("cpd-po", "dual_scale", 1.1e30, "at most"), ("omdpd", "scale", 1.1e30, "at most"),
-    ("omdpd", "growth", 1.1e30, "at most"), ("omdpd", "bonus_scale", 1e300, "at most"),
+    ("omdpd", "growth", 1.1e30, "at most"), ("omdpd", "bonus_scale", 1e31, "at most"),
     *[(name, "step_size", -1e-9, "") for name in ("sv-ops", "s-ops", "cpd-po")],
     ("omdpd", "inner_steps", 0, ""), ("omdpd", "inner_steps", 10**6 + 1, ""),
 ]  # fmt: skip

@@ -75,7 +75,7 @@ def test_the_checker_names_what_a_broken_learner_does_wrong():
         def policy(self):
             return 1.1 * super().policy
 
-    with pytest.raises(CheckError, match="Every policy it plays is a distribution"):
+    with pytest.raises(CheckError, match="Every policy it plays, and every one it may draw, is a distribution"):
         fd.check_learner(Broken)
 
 

@@ -12,7 +12,7 @@ import flexdome as fd
 from flexdome.learners import dope, optaug, optcmdp, optcmdp_bonus, optpess_lp
 from flexdome.learners.augmented import augmented_program, augmented_value
 from flexdome.learners.confidence import TransitionSet, bernstein, estimates, l1_ball
-from flexdome.learners.program_learner import Plan
+from flexdome.learners.program_learner import Plan, Present
 from flexdome.learners.programs import Program, extended_program, known_program
 from flexdome.learners.replanning import NEVER, as_replan
 from runs import World, small_cmdp
@@ -496,7 +496,7 @@ def test_a_plan_is_told_how_many_episodes_were_played_since_the_last_and_logged_
         assert new.new_visits.sum() == 2 * (k % 3)
         assert new.n_visits.sum() == 2 * (2 + k)
         assert new.new_sums[0].sum() == pytest.approx(k % 3 * sum(episode.rewards))
-    assert told == [3, 3]
+    assert told == [0, 3, 3]
 
 
 # -- mixtures and files ------------------------------------------------------------------------------------------------
@@ -506,7 +506,7 @@ def mixed(weights, seed=0, episode=0):
     """A learner whose plan is a mixture."""
     learner = fd.make_learner("optcmdp-bonus", small_cmdp(S=2, A=2, H=2).problem(), episodes=100, seed=seed)
     policies = np.full((len(weights), 2, 2, 2), 0.5)
-    learner._now = Plan(policies, np.array(weights), np.zeros(1), np.zeros(2))
+    learner._present = Present(Plan(policies, np.array(weights), np.zeros(1), np.zeros(2)), 0, 0, 0)
     learner.episode = episode
     return learner
 

@@ -143,17 +143,20 @@ class Learner(ABC):
         return episode.checked(self._problem)
 
     def _checked_each(self, episodes: Any) -> list[tuple[Any, ...]]:
-        """The arrays of every episode of a log; one that is bad names its place."""
-        if not isinstance(episodes, Iterable):
-            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes")
-        checked: list[tuple[Any, ...]] = []
+        """The arrays of every episode of a log; one that is bad names its place.
+
+        What a log of the user's own raises while it is read (a lost connection) is the user's, and comes through.
+        """
         try:
-            for episode in episodes:
+            series = iter(episodes)
+        except Exception as error:  # whatever a foreign object raises instead
+            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes") from error
+        checked: list[tuple[Any, ...]] = []
+        for episode in series:
+            try:
                 checked.append(self._checked(episode))
-        except ValidationError as error:
-            raise ValidationError(f"episodes[{len(checked)}]: {error}") from None
-        except Exception as error:  # whatever the user's own iterator raises
-            raise ValidationError(f"episodes[{len(checked)}] cannot be had: {type(error).__name__}: {error}") from error
+            except ValidationError as error:
+                raise ValidationError(f"episodes[{len(checked)}]: {error}") from None
         return checked
 
     def _count(self) -> None:

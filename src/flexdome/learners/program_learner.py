@@ -77,6 +77,13 @@ class Present:
     moved: int
 
 
+def clear(records: Records) -> None:
+    """Count visits anew from here on."""
+    for array in (records.new_visits, records.new_sums, records.new_returns):
+        array[:] = 0.0
+    records.limit[:] = records.n_visits + np.maximum(records.n_visits, 1.0)
+
+
 class ProgramLearner(Learner):
     """A learner of the family.
 
@@ -226,10 +233,8 @@ class ProgramLearner(Learner):
         """Count visits anew from the plan in force on, where that was not done yet."""
         number = self._in_force.number
         if self._cleared != number:
-            records = self.records
-            for array in (records.new_visits, records.new_sums, records.new_returns, self._doubled):
-                array[:] = 0
-            records.limit[:] = records.n_visits + np.maximum(records.n_visits, 1.0)
+            clear(self.records)
+            self._doubled[0] = 0
             self._cleared = number
 
     @changing
@@ -280,11 +285,15 @@ class ProgramLearner(Learner):
         return dict(self._given)
 
     def _state(self) -> Arrays:
-        now, doubled = self._now, self.replan.doubling and bool(self._doubled[0])
+        now, records = self._now, Records(*(array.copy() for array in self.records))
+        doubled = self.replan.doubling and bool(self._doubled[0])
+        if self._cleared != self._in_force.number:  # an interrupt came after the plan, and before this
+            doubled = False
+            clear(records)
         left = doubled or (self.every_episode and self._in_force.moved < self.episode)
         return {
             **({"unsettled": np.ones(1, dtype=np.int64)} if left else {}),  # an interrupt came before a plan
-            **{name: array.copy() for name, array in self.records._asdict().items()},
+            **records._asdict(),
             "planned": np.array([self.planned], dtype=np.int64),
             "plan_weights": now.weights,
             "plan_policies": now.policies,

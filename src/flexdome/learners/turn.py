@@ -58,11 +58,11 @@ class Turn:
     def read(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``method``, which reads the learner, when the learner is whole."""
         me = get_ident()
-        if self.changer in (0, me):
-            with self.lock:
-                return method(*args, **kwargs)
+        if self.changer == me:
+            return method(*args, **kwargs)
         self.waiting.add(me)
-        time.sleep(MOMENT)  # leaves a simulation time to go on, also where one reads again and again
+        if self.changer != 0:
+            time.sleep(MOMENT)  # leaves a simulation time to go on, also where one reads again and again
         with self.lock:
             self.waiting.discard(me)
             try:
