@@ -14,7 +14,7 @@ from flexdome import analysis as an
 from flexdome import figures as fg
 from flexdome.errors import OutputError, ValidationError
 from flexdome.figures.axes import robust_limits
-from flexdome.figures.style import drawing, extent
+from flexdome.figures.style import drawing, extent, readable
 
 LEARNERS = ("FlexDOME", "UOpt-RPGPD", "Vanilla PD")
 WAVE = {"FlexDOME": 0.0, "UOpt-RPGPD": 0.05, "Vanilla PD": 0.3}
@@ -394,6 +394,19 @@ def test_pareto_figures_of_unusual_data_are_drawn(options, tmp_path):
     figure = fg.pareto_figure(an.summary(finals(**options)))
     check_layout(figure)
     fg.save(figure, tmp_path / "figure", formats=("png",))
+
+
+BROKEN = (r"$\frac{$", "$x^$ and $5", r"\$ $ $", "a cost of $5", r"$\alpha$ well said")
+
+
+def test_labels_with_broken_mathematics_are_drawn_as_they_stand(tmp_path):
+    figure = fg.pareto_figure(an.summary(finals(names=BROKEN, environments=BROKEN[:2], seeds=1)))
+    fg.save(figure, tmp_path / "pareto", formats=("png",))
+    rows = [fg.Row(BROKEN[1], curves(names=BROKEN[:3], seeds=1))]
+    fg.save(fg.curves_figure(rows), tmp_path / "curves", formats=("png",))
+    assert readable(BROKEN[0]) == r"\$\frac{\$"
+    assert readable(BROKEN[3]) == r"a cost of \$5"
+    assert readable(BROKEN[4]) == BROKEN[4]
 
 
 def test_a_summary_without_strong_metrics_is_refused():

@@ -17,7 +17,7 @@ from flexdome.analysis import Results
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 from flexdome.figures.axes import label_with_factor, robust_limits
-from flexdome.figures.style import TWO_COLUMNS, LineStyle, drawing, legend_above, new_figure, styles_for
+from flexdome.figures.style import TWO_COLUMNS, LineStyle, drawing, legend_above, new_figure, readable, styles_for
 
 __all__ = ["COLUMNS", "Row", "comparison_figure", "curves_figure"]
 
@@ -81,7 +81,7 @@ def curves_figure(
                 if clipped:
                     _say_clipped(axes, row.curves.filter(pl.col("metric") == metric))
             above = 11.0 if panels[k][0].texts else None  # the note on what was cut stays readable
-            panels[k][0].set_title(row.title, loc="left", fontweight="bold", pad=above)
+            panels[k][0].set_title(readable(row.title), loc="left", fontweight="bold", pad=above)
         if _same_episodes(rows):
             for axes in panels[:-1].flat:
                 axes.set_xlabel("")

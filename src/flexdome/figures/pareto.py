@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 from flexdome.figures.axes import symlog
-from flexdome.figures.style import TWO_COLUMNS, drawing, legend_above, new_figure, styles_for
+from flexdome.figures.style import TWO_COLUMNS, drawing, legend_above, new_figure, readable, styles_for
 
 __all__ = ["pareto_figure", "pareto_front"]
 
@@ -88,7 +88,7 @@ def pareto_figure(summary: pl.DataFrame, width: float | None = None) -> Figure:
                     ls="",
                     zorder=3,
                 )
-            axes.set_title(environment, loc="left", fontweight="bold")
+            axes.set_title(readable(environment), loc="left", fontweight="bold")
             if k >= len(environments) - columns:
                 axes.set_xlabel("Strong regret")
             if k % columns == 0:

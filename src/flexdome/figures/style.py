@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -24,6 +25,7 @@ from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.mathtext import MathTextParser
 from matplotlib.transforms import Bbox
 
 from flexdome.cmdp.archive import write_whole
@@ -38,6 +40,7 @@ __all__ = [
     "drawing",
     "legend_above",
     "new_figure",
+    "readable",
     "save",
     "styles_for",
 ]
@@ -179,9 +182,20 @@ def extent(figure: Figure, artist: Artist) -> Bbox:
     return artist.get_window_extent(cast(Any, figure.canvas).get_renderer())
 
 
+@cache
+def readable(text: str) -> str:
+    """``text`` itself, or with its dollar signs as they stand where it is no mathematics that can be drawn."""
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError:
+        return text.replace("\\$", "$").replace("$", "\\$")
+    return text
+
+
 def legend_above(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
     """One legend over all panels, in as many lines as its width needs; the figure grows by them."""
     width, height = figure.get_size_inches()
+    names = [readable(name) for name in names]
 
     def put(columns: int) -> Legend:
         return figure.legend(handles, names, loc="outside upper center", ncols=columns, borderaxespad=0.0)

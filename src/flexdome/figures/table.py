@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from flexdome.figures.style import drawing, extent
+from flexdome.figures.style import drawing, extent, readable
 from flexdome.learners.registry import UNCLAIMED
 
 __all__ = ["table_figure", "table_markdown"]
@@ -71,7 +71,7 @@ def table_figure(table: pl.DataFrame) -> Figure:
         def put(k: int, y: float, text: str, **options: Any) -> None:
             first = k in (0, 6)
             x = left[k] if first else left[k] + widths[k] / 2
-            figure.text(x / width, y / height, text, ha="left" if first else "center", va="center", **options)
+            figure.text(x / width, y / height, readable(text), ha="left" if first else "center", va="center", **options)
 
         rule(y, 0.9)
         y -= 0.13
@@ -145,7 +145,7 @@ def _width(figure: Figure, text: str, bold: bool) -> float:
     """In inches."""
     if not text:
         return 0.0
-    artist = figure.text(0.0, 0.0, text, fontweight="bold" if bold else "normal")
+    artist = figure.text(0.0, 0.0, readable(text), fontweight="bold" if bold else "normal")
     box = extent(figure, artist)
     artist.remove()
     return float(box.width / figure.dpi)
