@@ -152,6 +152,7 @@ def test_workers_that_join_later_are_asked_too_and_take_over_from_those_that_are
         assert queued.result() == 3
 
 
+@pytest.mark.slow
 def test_a_cluster_whose_last_worker_is_lost_is_an_error_after_a_while(scheduler, start, tmp_path):
     only = start(SOURCES, "only")
 
@@ -166,6 +167,7 @@ def test_a_cluster_whose_last_worker_is_lost_is_an_error_after_a_while(scheduler
         run_experiments([SPEC], Store(tmp_path / "store"), engine, kill, chunk_seconds=0.0)
 
 
+@pytest.mark.slow
 def test_a_worker_whose_files_were_edited_after_it_loaded_them_is_refused(scheduler, start, tmp_path):
     folder = tmp_path / "edited"
     shutil.copytree(SOURCES / "flexdome", folder / "flexdome", ignore=shutil.ignore_patterns("__pycache__"))

@@ -757,7 +757,7 @@ def test_a_twin_to_which_all_is_revealed_holds_the_truth(name: str, episodes: in
 def test_a_twin_counts_a_known_mean_as_itself_and_the_most_after_it(name: str) -> None:
     cmdp = small_cmdp(2, S=4, m=2)  # H = 4
     twin = TWINS[name](cmdp.problem(reveal=("rewards",)), tuning="practical", unvisited="optimistic")
-    expected = [np.mean(cmdp.rewards[0] + 3.0, axis=-1) @ cmdp.initial, 4.0, 4.0]
+    expected = [(twin.policy[0] * (cmdp.rewards[0] + 3.0)).sum(axis=-1) @ cmdp.initial, 4.0, 4.0]
     np.testing.assert_allclose(twin.values(), expected, rtol=1e-12)
     known = TWINS[name](cmdp.problem(reveal=("transitions",)), tuning="practical", unvisited="optimistic")
     np.testing.assert_allclose(known.values(), [4.0, 4.0, 4.0], rtol=1e-12)  # an unknown mean is 1 at every step

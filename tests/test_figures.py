@@ -386,7 +386,10 @@ def test_the_front_holds_what_no_other_point_beats():
         {"seeds": 1},
         {"environments": tuple("abcde")},
         {"names": ("FlexDOME",)},
-        {"environments": tuple("abcdefghijklmnopqrs"), "names": tuple(f"learner {k}" for k in range(18))},
+        pytest.param(
+            {"environments": tuple("abcdefghijklmnopqrs"), "names": tuple(f"learner {k}" for k in range(18))},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=str,
 )

@@ -325,6 +325,7 @@ def test_a_saddle_point_between_two_constraints_is_found_from_the_box_itself():
     np.testing.assert_allclose(point.multipliers, [0.0, 0.0219], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_saddle_point_out_of_reach_of_rounding_is_an_error():
     with pytest.raises(fd.ConvergenceError, match="tau"):
         fd.saddle_point(fd.make_cmdp("paper-v1"), 1e-300)
