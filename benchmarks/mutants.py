@@ -37,6 +37,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "flexdome"
 LIBRARIES = ("numpy", "scipy.optimize", "scipy.stats", "numba", "polars", "pydantic", "matplotlib.pyplot", "rich.table")
+LONGEST = 600  # seconds of processor time for tests that nothing was changed for
 LIBRARIES += ("pytest", "hypothesis", "hypothesis.extra.numpy", "highspy", "tyro")
 NEIGHBOURS = {
     ast.Lt: ("<", "<="),
@@ -51,7 +52,7 @@ NEIGHBOURS = {
     ast.Div: ("/", "*"),
     ast.Pow: ("**", "*"),
 }
-PATIENCE = 60.0  # seconds of processor time after which a mutant counts as noticed: it does not end
+PATIENCE = 3.0  # times the tests' own processor time, and ten seconds: a mutant that takes longer does not end
 
 
 @dataclass(frozen=True)
@@ -179,10 +180,10 @@ def _warm() -> None:
             del sys.modules[name]
 
 
-def _child(mutant: Mutant | None, tests: list[str], log: Path) -> None:
-    """Run the tests in this (forked) process, and leave it; 0 means that none failed."""
+def _child(mutant: Mutant | None, tests: list[str], log: Path, limit: int) -> None:
+    """Run the tests in this (forked) process, file after file, and leave it; 0 means that none failed."""
     os.setsid()
-    resource.setrlimit(resource.RLIMIT_CPU, (int(PATIENCE), int(PATIENCE)))  # ends by itself, whatever the change does
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))  # ends by itself, whatever the change does
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -195,7 +196,10 @@ def _child(mutant: Mutant | None, tests: list[str], log: Path) -> None:
             sys.meta_path.insert(0, _Finder(mutant))
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # the libraries are there already
-        code = int(pytest.main([*options, *tests]))
+        for test in tests:
+            code = int(pytest.main([*options, test]))
+            if code != 0:
+                break
     except BaseException:  # noqa: BLE001 (whatever the change does, this process ends here)
         traceback.print_exc()
     finally:
@@ -206,13 +210,24 @@ def _child(mutant: Mutant | None, tests: list[str], log: Path) -> None:
 
 @dataclass
 class _Running:
-    mutant: Mutant | None
-    began: float
+    work: tuple[Mutant | None, list[str]]
     log: Path
 
 
-def run(work: list[tuple[Mutant | None, list[str]]], workers: int, logs: Path) -> Iterator[tuple[Mutant | None, bool]]:
-    """Each mutant with whether a test noticed it, as they come."""
+@dataclass(frozen=True)
+class Outcome:
+    """Whether the tests failed, and how many seconds of processor time they took."""
+
+    mutant: Mutant | None
+    tests: list[str]
+    noticed: bool
+    seconds: float
+
+
+def run(
+    work: list[tuple[Mutant | None, list[str]]], workers: int, logs: Path, limits: dict[tuple[str, ...], int]
+) -> Iterator[Outcome]:
+    """The outcome of each, as they come."""
     running: dict[int, _Running] = {}
     queue = list(reversed(work))
     count = 0
@@ -224,20 +239,13 @@ def run(work: list[tuple[Mutant | None, list[str]]], workers: int, logs: Path) -
                 count += 1
                 pid = os.fork()
                 if pid == 0:
-                    _child(mutant, tests, log)
-                running[pid] = _Running(mutant, time.monotonic(), log)
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                for stuck, item in running.items():
-                    if time.monotonic() - item.began > 10.0 * PATIENCE:
-                        os.killpg(stuck, signal.SIGKILL)
-                time.sleep(0.02)
-                continue
+                    _child(mutant, tests, log, limits.get(tuple(tests), LONGEST))
+                running[pid] = _Running((mutant, tests), log)
+            pid, status, used = os.wait4(-1, 0)
             item = running.pop(pid)
-            noticed = status != 0
-            if noticed and item.mutant is not None:
-                item.log.unlink()
-            yield item.mutant, noticed
+            if status != 0 and item.work[0] is not None:
+                item.log.unlink(missing_ok=True)
+            yield Outcome(*item.work, status != 0, used.ru_utime + used.ru_stime)
     finally:
         for left in running:
             os.killpg(left, signal.SIGKILL)
@@ -297,17 +305,20 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     _warm()
     began = time.monotonic()
+    limits: dict[tuple[str, ...], int] = {}
     sets = sorted({tuple(tests) for _, tests in work})
-    for _, failed in run([(None, list(tests)) for tests in sets], options.workers, options.logs):
-        if failed:
+    for unchanged in run([(None, list(tests)) for tests in sets], options.workers, options.logs, {}):
+        limits[tuple(unchanged.tests)] = int(PATIENCE * unchanged.seconds) + 10
+        if unchanged.noticed:
             print(f"the tests fail without any change: see {options.logs}")
             return 1
     survivors, excused = [], 0
-    for done, (mutant, noticed) in enumerate(run(work, options.workers, options.logs), start=1):
-        if not noticed:
-            why = harmless(mutant, entries)
-            excused += why is not None
-            if why is None:
+    for done, outcome in enumerate(run(work, options.workers, options.logs, limits), start=1):
+        mutant = outcome.mutant
+        if mutant is not None and not outcome.noticed:
+            if harmless(mutant, entries) is not None:
+                excused += 1
+            else:
                 survivors.append(mutant)
                 print(f"survives  {mutant.name}", flush=True)
         if done % 100 == 0:

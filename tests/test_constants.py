@@ -761,3 +761,22 @@ def test_a_twin_counts_a_known_mean_as_itself_and_the_most_after_it(name: str) -
     np.testing.assert_allclose(twin.values(), expected, rtol=1e-12)
     known = TWINS[name](cmdp.problem(reveal=("transitions",)), tuning="practical", unvisited="optimistic")
     np.testing.assert_allclose(known.values(), [4.0, 4.0, 4.0], rtol=1e-12)  # an unknown mean is 1 at every step
+
+
+def test_the_arguments_of_a_table_are_taken_up_to_their_bounds() -> None:
+    schedules = fd.Schedules(0.1, 0.1)
+    assert [part.shape for part in schedules.table(1, 0, 10**6)] == [(0,), (0,), (0, 10**6)]
+    for arguments, field in (((0, 1, 1), "first"), ((1, -1, 1), "count"), ((1, 1, 0), "constraints")):
+        with pytest.raises(fd.ValidationError, match=field):
+            schedules.table(*arguments)
+    with pytest.raises(fd.ValidationError, match="constraints is 1000001; it must be between 1 and 1000000"):
+        schedules.table(1, 0, 10**6 + 1)
+
+
+def test_scales_whose_product_is_below_one_delay_nothing_and_a_product_of_one_is_taken() -> None:
+    eta, tau, _ = theorem1(PAPER[0], step_scale=0.5, regularisation_scale=0.5).table(1, 1, 1)
+    assert (eta[0], tau[0]) == (0.5, 0.5)
+    eta, tau, margin = theorem2(1.0, 1.0, 1.0, 1e100).table(1, 1, 1)
+    assert (eta[0], tau[0], margin[0, 0]) == (1.0, 1.0, 1e100)
+    with pytest.raises(fd.ValidationError, match=r"eta \* tau at most 1"):
+        theorem2(1.0, 1.0, 1.5)
