@@ -25,7 +25,7 @@ import numpy as np
 import flexdome as fd
 from benchmarks.planning import numpy_evaluate
 from benchmarks.timing import apart, human, machine, row, seconds
-from flexdome.learners.reference import NumpyFlexDOME
+from flexdome.learners.primal_dual.reference import NumpyFlexDOME
 
 T = 80_000
 

@@ -1,13 +1,13 @@
 """The primal-dual peers in dense NumPy, one slow twin each, with formulas and constants of their own.
 
 A twin is made from a Problem and the peer's options, never from the peer. The model (counts, means, what a problem
-reveals) and the truncated evaluation are those of FlexDOME's twin, :mod:`flexdome.learners.reference`; each class has
-its paper's constants in both tunings, its bonus, its schedules and its steps.
+reveals) and the truncated evaluation are those of FlexDOME's twin, :mod:`flexdome.learners.primal_dual.reference`; each
+class has its paper's constants in both tunings, its bonus, its schedules and its steps.
 """
 
 import numpy as np
 
-from flexdome.learners.reference import NumpyFlexDOME
+from flexdome.learners.primal_dual.reference import NumpyFlexDOME
 
 
 def numbers(tuning, theory, practical, given):

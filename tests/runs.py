@@ -13,7 +13,7 @@ import numpy as np
 
 import flexdome as fd
 from flexdome.learners import Learner
-from flexdome.learners.reference import NumpyFlexDOME
+from flexdome.learners.primal_dual.reference import NumpyFlexDOME
 from flexdome.simulation import History
 
 LAWS = ("known", "hidden", "normal", "steps")

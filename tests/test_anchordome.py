@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flexdome as fd
-from flexdome.learners.anchordome import AnchorDOME
+from flexdome.learners.primal_dual.anchordome import AnchorDOME
 from flexdome.simulation import run
 from naive_peers import NaiveAnchor
 from runs import LAWS, Observed, World, compiled_and_plain, in_pieces, learned, problem_of, same_history, small_cmdp

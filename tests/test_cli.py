@@ -232,7 +232,7 @@ def test_sweep_takes_a_model_file(small, capsys):
 
 
 def test_a_failing_run_is_an_error_after_the_others_are_done(small, capsys, monkeypatch):
-    from flexdome.learners.rpd_oe import RPDOE
+    from flexdome.learners.primal_dual.rpd_oe import RPDOE
 
     def broken(self, episode):
         raise RuntimeError("a bug of its own")

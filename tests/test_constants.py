@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.learners.model import OptimisticModel, _zeros
-from flexdome.learners.optpess_pd import QueueMargin
-from flexdome.learners.tuning import checked, chosen, one_of, switch, untried
+from flexdome.learners.options import checked, chosen, one_of, switch, untried
+from flexdome.learners.primal_dual.optpess_pd import QueueMargin
+from flexdome.learners.seen.counts import OptimisticModel, _zeros
 from flexdome.theory import bonus_logs, burn_in, error_constant, margin_coefficient, theorem1, theorem2
 from flexdome.theory.constants import as_confidence
 from flexdome.theory.schedules import Margin, Power
@@ -104,9 +104,9 @@ ZUO, ALG1, ALG2 = "Zuo et al. 2026, appendix, ", "Zuo et al. 2026, Alg. 1, input
 THM1, EQ6 = "Zuo et al. 2026, Theorem 1", "Zuo et al. 2026, eq. 6"
 EFRONI = "Efroni et al. 2020, "
 KITAMURA = "Kitamura et al. 2024, notebook, "
-MUELLER = "Müller et al. 2024, as in flexdome.learners.rpd_oe"
+MUELLER = "Müller et al. 2024, as in flexdome.learners.primal_dual.rpd_oe"
 LIU = "Liu et al. 2021, OptPess-PrimalDual, "
-ANCHOR = "flexdome.learners.anchordome"
+ANCHOR = "flexdome.learners.primal_dual.anchordome"
 SWEEP = "docs/tuning.md, "
 THEORY, PRACTICAL = {"tuning": "theory"}, {"tuning": "practical"}
 

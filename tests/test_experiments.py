@@ -464,7 +464,7 @@ def test_one_failing_learner_does_not_stop_the_others(tmp_path, monkeypatch):
     def broken(self, episode):
         raise RuntimeError("a bug of its own")
 
-    from flexdome.learners.rpd_oe import RPDOE
+    from flexdome.learners.primal_dual.rpd_oe import RPDOE
 
     monkeypatch.setattr(RPDOE, "observe", broken)
     experiment = spec(environments=[{"id": "media-v1"}], learners=[{"id": "rpd-oe"}, {"id": "flexdome"}])

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flexdome as fd
-from flexdome.learners.reference import NumpyFlexDOME
+from flexdome.learners.primal_dual.reference import NumpyFlexDOME
 from runs import LAWS, World, bits, compiled_and_plain, distance, follow, learned, problem_of, small_cmdp
 from strategies import SEEDS, cmdps
 
@@ -144,7 +144,7 @@ def test_the_twin_and_the_learner_agree_with_compilation_off(tmp_path: Path) -> 
     code = """
         import sys, numpy as np, flexdome as fd
         from runs import World, distance, small_cmdp
-        from flexdome.learners.reference import NumpyFlexDOME
+        from flexdome.learners.primal_dual.reference import NumpyFlexDOME
         out = []
         for law, m, unvisited, noise in (("known", 1, "paper", "none"), ("steps", 3, "optimistic", "bernoulli")):
             cmdp = small_cmdp(m=m, law=law, S=3, A=2, H=3, noise=noise)

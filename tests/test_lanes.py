@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flexdome.kernels import lanes
-from flexdome.kernels.episodes import draw
+from flexdome.kernels.rollout import draw
 from strategies import SEEDS
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import flexdome as fd
 import naive_loop_free as naive
-from flexdome.learners.confidence import TransitionSet
-from flexdome.learners.projection import FLOOR, LONGEST, Occupancy, first_occupancy, mirror_step, project
+from flexdome.learners.programs.confidence import TransitionSet
+from flexdome.learners.programs.projection import FLOOR, LONGEST, Occupancy, first_occupancy, mirror_step, project
 from naive_programs import extended_best
 from test_programs import random_box
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.kernels.records import Records
-from flexdome.learners import omdpd, projection, sv_ops
-from flexdome.learners.confidence import estimates
-from flexdome.learners.loop_free import LARGEST, LEAST, LoopFreeSet
-from flexdome.learners.records import make_records
-from flexdome.learners.s_ops import mixing
+from flexdome.learners.programs import omdpd, projection, sv_ops
+from flexdome.learners.programs.confidence import estimates
+from flexdome.learners.programs.kernels import Records
+from flexdome.learners.programs.loop_free import LARGEST, LEAST, LoopFreeSet
+from flexdome.learners.programs.records import make_records
+from flexdome.learners.programs.s_ops import mixing
 
 PAPER, OTHER = (20, 5, 5, 1, 80_000, 0.1, 2.5), (7, 3, 4, 3, 12_345, 0.02, 0.75)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.kernels.episodes import play
+from flexdome.kernels.rollout import play
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import episode_buffers
 from naive_peers import TWINS

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.kernels.episodes import play
+from flexdome.kernels.rollout import play
 from flexdome.simulation.check import CheckError
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import episode_buffers

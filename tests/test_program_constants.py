@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.learners import dope, optaug, optcmdp, optcmdp_bonus, optpess_lp
-from flexdome.learners.augmented import augmented_program, augmented_value
-from flexdome.learners.confidence import TransitionSet, bernstein, estimates, l1_ball
-from flexdome.learners.program_learner import Plan, Present
-from flexdome.learners.programs import Program, extended_program, known_program
-from flexdome.learners.replanning import NEVER, as_replan
+from flexdome.learners.programs import dope, optaug, optcmdp, optcmdp_bonus, optpess_lp
+from flexdome.learners.programs.augmented import augmented_program, augmented_value
+from flexdome.learners.programs.confidence import TransitionSet, bernstein, estimates, l1_ball
+from flexdome.learners.programs.family import Plan, Present
+from flexdome.learners.programs.oracle import Program, extended_program, known_program
+from flexdome.learners.programs.replanning import NEVER, as_replan
 from runs import World, small_cmdp
 
 PAPER = fd.Problem(states=20, actions=5, horizon=5, initial=0, thresholds=[1.5], slater_gap=2.5)

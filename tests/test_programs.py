@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flexdome as fd
-from flexdome.kernels.extended import extended_backward, extended_values, follow, upper_occupancy
-from flexdome.learners.confidence import TransitionSet, around, bernstein, estimates, l1_ball
-from flexdome.learners.programs import extended_program, known_program
-from flexdome.learners.replanning import as_replan
+from flexdome.learners.programs.confidence import TransitionSet, around, bernstein, estimates, l1_ball
+from flexdome.learners.programs.extended import extended_backward, extended_values, follow, upper_occupancy
+from flexdome.learners.programs.oracle import extended_program, known_program
+from flexdome.learners.programs.replanning import as_replan
 from flexdome.planning.decomposition import greedy
 from naive_programs import corners, extended_best, extended_lp, extended_policy_value, highest_occupancy
 from runs import World, small_cmdp
@@ -579,7 +579,7 @@ def test_a_plan_that_an_interrupt_prevented_is_made_before_the_next_episode(monk
 
 
 def test_the_proximal_step_does_not_go_round_in_circles():
-    from flexdome.learners.augmented import _proximal_point
+    from flexdome.learners.programs.augmented import _proximal_point
 
     a = np.array([4.00345, 3.568455, 3.70477])  # predictor and corrector alternate here between the same points
     b = np.array([[-0.013828, -0.020371, -0.021046], [0.275656, 0.263814, 0.043229], [0.105918, 0.146773, 0.152098]])

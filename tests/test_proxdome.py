@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import flexdome as fd
 from flexdome.cmdp.archive import read_archive, write_archive
 from flexdome.kernels import blocks
-from flexdome.kernels.proximal import TRIALS
+from flexdome.learners.proximal.plan_kernels import TRIALS
 from naive_proxdome import NaiveProxDOME
 from runs import Observed, World, compiled_and_plain, problem_of, same_history, small_cmdp
 from strategies import SEEDS, cmdps

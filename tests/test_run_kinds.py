@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.learners.primal_dual import PrimalDualLearner
-from flexdome.learners.program_learner import ProgramLearner
+from flexdome.learners.primal_dual.family import PrimalDualLearner
+from flexdome.learners.programs.family import ProgramLearner
 from runs import same_history, small_cmdp
 
 TELLS = {"beliefs", "visits", "preload", "save", "set_thresholds", "problem"}  # and decides nothing

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flexdome as fd
-from flexdome.learners.anchordome import AnchorDOME
+from flexdome.learners.primal_dual.anchordome import AnchorDOME
 from flexdome.simulation import History, run
 from flexdome.simulation.randomness import STREAMS, Randomness
 from runs import LAWS, Observed, in_pieces, learned, problem_of, same_history, small_cmdp

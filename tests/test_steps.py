@@ -5,11 +5,11 @@ import pytest
 from scipy.optimize import minimize
 
 import flexdome as fd
-from flexdome.learners.augmented import augmented_program, augmented_value
-from flexdome.learners.confidence import TransitionSet, estimates
-from flexdome.learners.loop_free import LoopFreeSet
-from flexdome.learners.programs import extended_program
-from flexdome.learners.projection import first_occupancy, project
+from flexdome.learners.programs.augmented import augmented_program, augmented_value
+from flexdome.learners.programs.confidence import TransitionSet, estimates
+from flexdome.learners.programs.loop_free import LoopFreeSet
+from flexdome.learners.programs.oracle import extended_program
+from flexdome.learners.programs.projection import first_occupancy, project
 from naive_programs import corners, extended_policy_value, highest_occupancy
 from test_programs import best_of, leaves, options_for, random_box, two_ways
 

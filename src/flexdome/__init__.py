@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from flexdome.learners import LEARNERS as LEARNERS
     from flexdome.learners import load_learner as load_learner
     from flexdome.learners import make_learner as make_learner
-    from flexdome.learners.flexdome import FlexDOME as FlexDOME
-    from flexdome.learners.proxdome import ProxDOME as ProxDOME
+    from flexdome.learners.primal_dual.flexdome import FlexDOME as FlexDOME
+    from flexdome.learners.proximal.proxdome import ProxDOME as ProxDOME
     from flexdome.planning import SafePolicy as SafePolicy
     from flexdome.planning import baselines as baselines
     from flexdome.planning import evaluate as evaluate

@@ -44,8 +44,8 @@ import polars as pl
 from flexdome.cmdp.archive import read_archive, write_whole
 from flexdome.errors import FileFormatError, FlexDOMEError, OutputError, ValidationError
 from flexdome.experiments.specs import ExperimentSpec, RunSpec
-from flexdome.learners.storage import FORMAT as KIND
-from flexdome.learners.storage import VERSION
+from flexdome.learners.files import FORMAT as KIND
+from flexdome.learners.files import VERSION
 
 __all__ = ["Checkpoint", "Store"]
 

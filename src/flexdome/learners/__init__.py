@@ -14,15 +14,15 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import shown
 from flexdome.errors import ValidationError, unknown_name
 from flexdome.learners.base import Beliefs, Learner
+from flexdome.learners.files import read_learner
 from flexdome.learners.registry import UNCLAIMED, Entry, Registry
-from flexdome.learners.storage import read_learner
 
 __all__ = ["LEARNERS", "Beliefs", "Entry", "Learner", "load_learner", "make_learner"]
 
 _ROWS = (
     Entry(
         id="flexdome",
-        target="flexdome.learners.flexdome:FlexDOME",
+        target="flexdome.learners.primal_dual.flexdome:FlexDOME",
         version=2,
         summary="decaying safety margin and time-varying regularisation",
         citation="Zuo, Wang and He 2026, arXiv 2602.10917",
@@ -33,7 +33,7 @@ _ROWS = (
     ),
     Entry(
         id="optprimaldual",
-        target="flexdome.learners.optprimaldual:OptPrimalDual",
+        target="flexdome.learners.primal_dual.optprimaldual:OptPrimalDual",
         version=2,
         summary="unregularised primal-dual, the paper's Vanilla PD",
         citation="Efroni, Mannor and Pirotta 2020, arXiv 2003.02189",
@@ -44,7 +44,7 @@ _ROWS = (
     ),
     Entry(
         id="uopt-rpgpd",
-        target="flexdome.learners.uopt_rpgpd:UOptRPGPD",
+        target="flexdome.learners.primal_dual.uopt_rpgpd:UOptRPGPD",
         version=1,
         summary="decaying regularisation with a uniform-PAC bonus",
         citation="Kitamura et al. 2024, arXiv 2401.17780",
@@ -56,7 +56,7 @@ _ROWS = (
     ),
     Entry(
         id="rpd-oe",
-        target="flexdome.learners.rpd_oe:RPDOE",
+        target="flexdome.learners.primal_dual.rpd_oe:RPDOE",
         version=1,
         summary="constant regularisation, no margin",
         citation="Müller, Alatur, Cevher, Ramponi and He 2024, arXiv 2402.15776",
@@ -68,7 +68,7 @@ _ROWS = (
     ),
     Entry(
         id="optpess-pd",
-        target="flexdome.learners.optpess_pd:OptPessPrimalDual",
+        target="flexdome.learners.primal_dual.optpess_pd:OptPessPrimalDual",
         version=1,
         summary="optimistic planning with a pessimistic queue",
         citation="Liu, Zhou, Kalathil, Kumar and Tian 2021, arXiv 2106.02684",
@@ -79,7 +79,7 @@ _ROWS = (
     ),
     Entry(
         id="optcmdp-bonus",
-        target="flexdome.learners.optcmdp_bonus:OptCMDPBonus",
+        target="flexdome.learners.programs.optcmdp_bonus:OptCMDPBonus",
         version=1,
         summary="optimistic occupancy program with bonuses",
         citation="Efroni, Mannor and Pirotta 2020, arXiv 2003.02189",
@@ -91,7 +91,7 @@ _ROWS = (
     ),
     Entry(
         id="optpess-lp",
-        target="flexdome.learners.optpess_lp:OptPessLP",
+        target="flexdome.learners.programs.optpess_lp:OptPessLP",
         version=1,
         summary="optimistic reward, pessimistic costs, from a known safe policy",
         citation="Liu, Zhou, Kalathil, Kumar and Tian 2021, arXiv 2106.02684",
@@ -103,7 +103,7 @@ _ROWS = (
     ),
     Entry(
         id="optdual",
-        target="flexdome.learners.optdual:OptDual",
+        target="flexdome.learners.programs.optdual:OptDual",
         version=1,
         summary="dual steps and extended value iteration",
         citation="Efroni, Mannor and Pirotta 2020, arXiv 2003.02189",
@@ -115,7 +115,7 @@ _ROWS = (
     ),
     Entry(
         id="optcmdp",
-        target="flexdome.learners.optcmdp:OptCMDP",
+        target="flexdome.learners.programs.optcmdp:OptCMDP",
         version=1,
         summary="optimistic program over a confidence set of models",
         citation="Efroni, Mannor and Pirotta 2020, arXiv 2003.02189",
@@ -127,7 +127,7 @@ _ROWS = (
     ),
     Entry(
         id="dope",
-        target="flexdome.learners.dope:DOPE",
+        target="flexdome.learners.programs.dope:DOPE",
         version=1,
         summary="optimistic reward and model, pessimistic costs, from a known safe policy",
         citation="Bura, HasanzadeZonuzy, Kalathil, Shakkottai and Chamberland 2022, arXiv 2112.00885",
@@ -139,7 +139,7 @@ _ROWS = (
     ),
     Entry(
         id="optaug",
-        target="flexdome.learners.optaug:OptAug",
+        target="flexdome.learners.programs.optaug:OptAug",
         version=1,
         summary="augmented Lagrangian over a confidence set of models",
         citation="Müller, Alatur, Ramponi and He 2023, arXiv 2306.07001",
@@ -151,7 +151,7 @@ _ROWS = (
     ),
     Entry(
         id="sv-ops",
-        target="flexdome.learners.sv_ops:SVOPS",
+        target="flexdome.learners.programs.sv_ops:SVOPS",
         version=2,  # one exact projection for a step, and a cost of -1 where nothing was seen
         summary="mirror descent on optimistically safe occupancies",
         citation="Stradi, Castiglioni, Marchesi and Gatti 2025, arXiv 2403.03672",
@@ -163,7 +163,7 @@ _ROWS = (
     ),
     Entry(
         id="s-ops",
-        target="flexdome.learners.s_ops:SOPS",
+        target="flexdome.learners.programs.s_ops:SOPS",
         version=2,  # as SV-OPS's
         summary="mirror descent, mixed with a known safe policy",
         citation="Stradi, Castiglioni, Marchesi and Gatti 2025, arXiv 2403.03672",
@@ -176,7 +176,7 @@ _ROWS = (
     ),
     Entry(
         id="cpd-po",
-        target="flexdome.learners.cpd_po:CPDPO",
+        target="flexdome.learners.programs.cpd_po:CPDPO",
         version=2,  # a cost of -1 where nothing was seen
         summary="policy optimisation with dilated bonuses and a binary dual",
         citation="Stradi, Castiglioni, Marchesi and Gatti 2025, arXiv 2410.02275",
@@ -188,7 +188,7 @@ _ROWS = (
     ),
     Entry(
         id="omdpd",
-        target="flexdome.learners.omdpd:OMDPD",
+        target="flexdome.learners.programs.omdpd:OMDPD",
         version=2,  # exact steps, whatever their length
         summary="optimistic mirror descent on an exponential penalty",
         citation="Zhu, Yu, Lee, Liu and Wei 2025, arXiv 2505.21841",
@@ -200,7 +200,7 @@ _ROWS = (
     ),
     Entry(
         id="proxdome",
-        target="flexdome.learners.proxdome:ProxDOME",
+        target="flexdome.learners.proximal.proxdome:ProxDOME",
         version=3,
         summary="exact soft planning under optimism, multipliers solved for under pessimism; ours",
         citation="this library; no theorem",
@@ -209,7 +209,7 @@ _ROWS = (
     ),
     Entry(
         id="anchordome",
-        target="flexdome.learners.anchordome:AnchorDOME",
+        target="flexdome.learners.primal_dual.anchordome:AnchorDOME",
         version=1,
         summary="one mirror step an episode towards a moving anchor, ProxDOME's one-step relative; ours",
         citation="this library; no theorem",

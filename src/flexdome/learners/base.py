@@ -166,7 +166,7 @@ class Learner(ABC):
     @reading
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to ``path`` (no pickle); an interruption at any byte leaves the previous file."""
-        from flexdome.learners.storage import write_learner
+        from flexdome.learners.files import write_learner
 
         write_learner(self, path)
 

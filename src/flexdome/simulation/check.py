@@ -18,9 +18,9 @@ from flexdome.cmdp import CMDP, Episode
 from flexdome.cmdp.validation import shown, switch
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.families import make_cmdp
-from flexdome.kernels.episodes import play
+from flexdome.kernels.rollout import play
 from flexdome.learners import LEARNERS, Entry, Learner
-from flexdome.learners.storage import read_learner
+from flexdome.learners.files import read_learner
 from flexdome.planning import safe_policy, slater_gap
 from flexdome.simulation.handed import handed_mixture, handed_multipliers, handed_policy
 from flexdome.simulation.randomness import Randomness

@@ -8,10 +8,10 @@ What a learner only tells (``beliefs``, ``visits``, ``notes``) may be its own: t
 from __future__ import annotations
 
 from flexdome.learners import Learner
-from flexdome.learners.anchordome import AnchorDOME
-from flexdome.learners.primal_dual import PrimalDualLearner
-from flexdome.learners.program_learner import ProgramLearner
-from flexdome.learners.proxdome import ProxDOME
+from flexdome.learners.primal_dual.anchordome import AnchorDOME
+from flexdome.learners.primal_dual.family import PrimalDualLearner
+from flexdome.learners.programs.family import ProgramLearner
+from flexdome.learners.proximal.proxdome import ProxDOME
 
 __all__ = ["as_compiled", "as_program", "as_proximal"]
 

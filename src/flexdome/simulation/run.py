@@ -16,20 +16,20 @@ import numpy.typing as npt
 from flexdome.cmdp import CMDP, Episode
 from flexdome.cmdp.validation import Float, as_int, as_items, check_room, shown
 from flexdome.errors import ValidationError
-from flexdome.kernels.anchor_episodes import run_anchored
-from flexdome.kernels.episodes import Buffers, play, run_primal_dual
-from flexdome.kernels.records import play_fixed
+from flexdome.kernels.rollout import Buffers, play, run_primal_dual
 from flexdome.learners import Learner
-from flexdome.learners.anchordome import AnchorDOME
-from flexdome.learners.primal_dual import PrimalDualLearner
-from flexdome.learners.program_learner import ProgramLearner
+from flexdome.learners.primal_dual.anchordome import AnchorDOME
+from flexdome.learners.primal_dual.family import PrimalDualLearner
+from flexdome.learners.programs.family import ProgramLearner
+from flexdome.learners.programs.kernels import play_fixed
 from flexdome.planning import solve
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.handed import handed_mixture, handed_multipliers, handed_policy
 from flexdome.simulation.history import History, Snapshot
 from flexdome.simulation.kinds import as_compiled, as_program, as_proximal
-from flexdome.simulation.proximal import run_chunk, told_diagnostics
 from flexdome.simulation.randomness import Randomness
+from flexdome.simulation.runners.anchored import run_anchored
+from flexdome.simulation.runners.proximal import run_chunk, told_diagnostics
 from flexdome.theory.constants import LONGEST
 
 __all__ = ["simulate"]

@@ -1,0 +1,199 @@
+"""Many episodes in one compiled call: roll out, measure exactly, learn.
+
+This is where a learner's arrays and the true model meet; the learner's own code never sees the latter. Random numbers
+come in as arrays, a row an episode, so that nothing here depends on how a run is cut into pieces.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flexdome.kernels.borrow import borrow
+from flexdome.kernels.jit import kernel
+from flexdome.kernels.lanes import TOGETHER
+from flexdome.kernels.vectors import expectation, propagate_rows
+from flexdome.learners.primal_dual.kernels import learn
+
+__all__ = ["Buffers", "play", "play_episode", "run_primal_dual"]
+
+
+@kernel(inline=True)
+def draw(p, at, step, n, u):
+    """The first k with p[at] + p[at + step] + ... > u, by inverse distribution function; k < n and p > 0."""
+    total = 0.0
+    last = 0
+    for k in range(n):
+        weight = p[at + k * step]
+        if weight > 0.0:
+            last = k
+            total += weight
+            if u < total:
+                return k
+    return last  # rounding left u above the sum: the last entry that is possible
+
+
+@kernel(inline=True)
+def transition(p_flat, nxt_flat, row, K, u):
+    """The next state after ``row``."""
+    k = draw(p_flat, row * K, 1, K, u)
+    return k if nxt_flat.size == 0 else nxt_flat[row * K + k]
+
+
+@kernel(inline=True)
+def exact_values(cell_of, pi, C, p, nxt, f, mu, values, q, x):
+    """V_r and every V_d of the current policy under the true model, from one forward pass: ``values`` (1 + m,).
+
+    ``q`` is (2, S) and ``x`` (S * A) work.
+    """
+    n_f, H, S, A = f.shape
+    SA, K = S * A, p.shape[3]
+    p_flat, nxt_flat, f_flat = p.reshape(-1), nxt.reshape(-1), f.reshape(-1)
+    dense = nxt_flat[:0]
+    values[:] = 0.0
+    q[0] = mu
+    for h in range(H):
+        first = h * SA if p.shape[0] > 1 else 0
+        q_next = q[(h + 1) % 2]
+        q_next[:] = 0.0
+        for s in range(S):
+            mass = q[h % 2, s]
+            c = np.int64(cell_of[h, s]) - 1
+            if c >= 0:
+                for a in range(A):
+                    x[s * A + a] = mass * pi[(h * A + a) * C + c]
+            else:
+                for a in range(A):
+                    x[s * A + a] = mass / A
+            if mass != 0.0 and h + 1 < H:
+                propagate_rows(p_flat, nxt_flat, first + s * A, K, x, s * A, A, q_next)
+        for j in range(n_f):
+            values[j] += expectation(f_flat, dense, j * H + h, SA, x)
+
+
+@kernel(inline=True)
+def step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, rewards, utilities):
+    """Observe reward and utilities of (s, a) at step h, and move on: the next state."""
+    u_next, u_noise = uniforms[2], uniforms[3]
+    n_f, S, A = f.shape[0], f.shape[2], f.shape[3]
+    for j in range(n_f):
+        value = f[j, h, s, a]
+        if u_noise.size > 0:
+            value = 1.0 if u_noise[t, h * n_f + j] < value else 0.0
+        if j == 0:
+            rewards[h] = value
+        else:
+            utilities[j - 1, h] = value
+    first = h * S * A if p.shape[0] > 1 else 0
+    return transition(p_flat, nxt_flat, first + s * A + a, p.shape[3], u_next[t, h])
+
+
+@kernel(inline=True)
+def roll_out(cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, states, actions, rewards, utilities):
+    """One episode of the current policy in the true model.
+
+    Row t of ``uniforms`` (u_start, u_action, u_next, u_noise) is used; u_noise of size 0 means that means are observed.
+    """
+    u_start, u_action = uniforms[0], uniforms[1]
+    H, A = f.shape[1], f.shape[3]
+    p_flat, nxt_flat = p.reshape(-1), nxt.reshape(-1)
+    s = np.int64(starts[draw(start_p, 0, 1, start_p.size, u_start[t, 0])])
+    states[0] = s
+    for h in range(H):
+        c = np.int64(cell_of[h, s]) - 1
+        if c >= 0:
+            a = draw(pi, h * A * C + c, C, A, u_action[t, h])
+        else:
+            a = min(int(u_action[t, h] * A), A - 1)
+        actions[h] = a
+        s = step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, rewards, utilities)
+        states[h + 1] = s
+
+
+class Buffers(NamedTuple):
+    """Work space for :func:`run_primal_dual`, owned by its caller."""
+
+    states: np.ndarray  # (H + 1,) int64
+    actions: np.ndarray  # (H,) int64
+    rewards: np.ndarray  # (H,)
+    utilities: np.ndarray  # (m, H)
+    values: np.ndarray  # (1 + m,)
+    q: np.ndarray  # (2, S)
+    x: np.ndarray  # (S * A,)
+    step: np.ndarray  # (3, W): weights, estimated values, untried values
+    alpha: np.ndarray  # (m,)
+    none: np.ndarray  # (0, 0)
+
+
+@kernel(inline=True)
+def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers):
+    """Episode t of the current policy in the true model, left in ``buffers``; its threshold samples come back.
+
+    Row t of ``out`` receives V_r and V_d where ``exact[t]``, and lam.
+    """
+    p, nxt, f, mu = truth
+    states, actions, rewards, utilities, values, q, x, _, _, none = buffers
+    m = core.lam.size
+    for i in range(m):
+        out[t, 1 + m + i] = core.lam[i]
+    if exact[t]:
+        exact_values(core.cell_of, core.pi, settings.C, p, nxt, f, mu, values, q, x)
+        for j in range(1 + m):
+            out[t, j] = values[j]
+    roll_out(
+        core.cell_of, core.pi, settings.C, settings.starts, settings.start_p, p, nxt, f, uniforms, t, states, actions,
+        rewards, utilities,
+    )  # fmt: skip
+    return thresholds[t] if thresholds.size > 0 else none
+
+
+@kernel
+def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begin, exact, out, buffers, played):
+    """Play and learn episodes ``begin`` to ``len(eta)``; the number done so far comes back.
+
+    Stops early when the pool of successors is nearly full, for the caller to enlarge it and call again.
+
+    Parameters
+    ----------
+    truth : (p, nxt, f, mu) of the true model
+    uniforms : (u_start, u_action, u_next, u_noise), a row an episode
+    thresholds : (episodes, m, H) samples, or of size 0
+    schedules : (eta, tau, eps), a row an episode
+    exact : (episodes,) bool, where the policy is evaluated
+    out : (episodes, 2 + 4 m), receives V_r and V_d (exact), lam, estimated V_r and V_d, alpha-bar
+    played : (1,), counts the episodes
+    """
+    core, settings, uniforms, buffers = borrow(core), borrow(settings), borrow(uniforms), borrow(buffers)
+    eta, tau, eps = borrow(schedules)
+    truth, thresholds, out, played = borrow(truth), borrow(thresholds), borrow(out), borrow(played)
+    states, actions, rewards, utilities, _, _, _, step, alpha, _ = buffers
+    weights, v, untried = step[0], step[1], step[2]
+    H, m, pool = actions.size, core.lam.size, core.pool
+    for t in range(begin, eta.size):
+        if pool[0] + H * max(2 * pool[1], TOGETHER) > core.pool_cell.size:
+            return t
+        observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
+        learn(
+            core, settings, eta[t], tau[t], eps[t], weights, v, untried, alpha, states, actions, rewards, utilities,
+            observed,
+        )  # fmt: skip
+        for j in range(1 + m):
+            out[t, 1 + 2 * m + j] = v[j]
+        for i in range(m):
+            out[t, 2 + 3 * m + i] = alpha[i]
+        played[0] += 1
+    return eta.size
+
+
+@kernel
+def play(policy, truth, uniforms, t, buffers):
+    """One episode of ``policy`` (H, S, A) in the true model, with row t of ``uniforms``; it is left in ``buffers``."""
+    p, nxt, f, mu = truth
+    H, S, A = policy.shape
+    s = draw(mu, 0, 1, S, uniforms[0][t, 0])
+    p_flat, nxt_flat, pi = p.reshape(-1), nxt.reshape(-1), policy.reshape(-1)
+    buffers.states[0] = s
+    for h in range(H):
+        a = draw(pi, (h * S + s) * A, 1, A, uniforms[1][t, h])
+        buffers.actions[h] = a
+        s = step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, buffers.rewards, buffers.utilities)
+        buffers.states[h + 1] = s

@@ -1,0 +1,1 @@
+"""The optimistic primal-dual family: FlexDOME, its peers, and AnchorDOME."""

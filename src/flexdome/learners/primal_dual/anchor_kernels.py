@@ -1,0 +1,94 @@
+"""A mirror step towards a moving anchor, on the optimistic model of the primal-dual family."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flexdome.kernels.borrow import borrow
+from flexdome.kernels.jit import kernel
+from flexdome.kernels.lanes import mirror_step
+from flexdome.learners.primal_dual.kernels import evaluate_step, initial_value, threshold
+from flexdome.learners.seen.kernels import record, unvisited
+
+__all__ = ["Anchor", "learn_anchored", "open_anchors", "record_anchored", "step_anchored"]
+
+
+class Anchor(NamedTuple):
+    """Where policy and multipliers are drawn to. Arrays are changed in place."""
+
+    logits: np.ndarray  # (rows,) ref
+    lam: np.ndarray  # (m,) lref
+    opened: np.ndarray  # (H,) cells whose anchor was initialised
+
+
+@kernel
+def open_anchors(core, anchor, settings):
+    """Anchor the cells made since the last call at the uniform policy."""
+    A, C = settings.A, settings.C
+    for h in range(core.n_cells.size):
+        for c in range(anchor.opened[h], core.n_cells[h]):
+            for a in range(A):
+                anchor.logits[(h * A + a) * C + c] = -np.log(float(A))
+        anchor.opened[h] = core.n_cells[h]
+
+
+@kernel(inline=True)
+def learn_anchored(
+    core, anchor, settings, eta, tau, eps, rho, weights, v, q, alpha, states, actions, rewards, utilities, thresholds,
+    played,
+):  # fmt: skip
+    """Evaluate pi_t on the data before episode t, move policy, multipliers and both anchors, then add the episode.
+
+    ``weights``, ``v``, ``q`` (W,) and ``alpha`` (m,) are work; ``v`` and ``alpha`` end as those of
+    :func:`flexdome.learners.primal_dual.kernels.plan` do.
+    """
+    A, C, m, H = settings.A, settings.C, core.lam.size, core.n_cells.size
+    keep = 1.0 / (1.0 + eta * tau)
+    weights[:] = 0.0
+    weights[0] = 1.0
+    for i in range(m):
+        weights[1 + i] = core.lam[i]
+    q[:] = 0.0
+    for h in range(H - 1, -1, -1):
+        unvisited(settings, h, m, q)
+        evaluate_step(core, settings, h, weights, q, 1.0)
+        for a in range(A):
+            for c in range(core.n_cells[h]):
+                core.y[a * C + c] += tau * anchor.logits[(h * A + a) * C + c]
+        mirror_step(
+            core.logits, core.pi, core.y, core.inverse, core.entropy, core.untried, h, C, A, core.n_cells[h], keep,
+            keep * eta,
+        )  # fmt: skip
+        for a in range(A):
+            for row in range((h * A + a) * C, (h * A + a) * C + core.n_cells[h]):
+                anchor.logits[row] += rho * (core.logits[row] - anchor.logits[row])
+    initial_value(core, settings, tau, v, q)
+    for i in range(m):
+        alpha[i] = threshold(core, settings, i)
+        moved = keep * (core.lam[i] + eta * tau * anchor.lam[i] - eta * (v[1 + i] - eps[i] - alpha[i]))
+        core.lam[i] = min(max(moved, 0.0), settings.dual_bound)
+        anchor.lam[i] += rho * (core.lam[i] - anchor.lam[i])
+    record(core, settings, states, actions, rewards, utilities, thresholds)
+    open_anchors(core, anchor, settings)
+    played[0] += 1
+
+
+@kernel
+def step_anchored(core, anchor, settings, eta, tau, eps, rho, episode, step, alpha, played):
+    """One episode of the learner."""
+    core, anchor, settings, eps = borrow(core), borrow(anchor), borrow(settings), borrow(eps)
+    step, alpha, played = borrow(step), borrow(alpha), borrow(played)
+    states, actions, rewards, utilities, thresholds = borrow(episode)
+    learn_anchored(
+        core, anchor, settings, eta, tau, eps, rho, step[0], step[1], step[2], alpha, states, actions, rewards,
+        utilities, thresholds, played,
+    )  # fmt: skip
+
+
+@kernel
+def record_anchored(core, anchor, settings, episode):
+    """Add the data of one episode; the policy stays."""
+    core, anchor, settings = borrow(core), borrow(anchor), borrow(settings)
+    states, actions, rewards, utilities, thresholds = borrow(episode)
+    record(core, settings, states, actions, rewards, utilities, thresholds)
+    open_anchors(core, anchor, settings)

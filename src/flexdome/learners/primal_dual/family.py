@@ -1,0 +1,182 @@
+"""The optimistic primal-dual family.
+
+A member of this family is its schedules, its bonus, its dual set and its margin; everything else is here. In episode t
+
+1. estimate the model optimistically from the episodes before t,
+2. evaluate pi_t by truncated policy evaluation, each of reward, utilities and entropy truncated by itself,
+3. pi_{t+1} is proportional to pi_t exp(eta_t Q_y),  Q_y = Q_r + sum_i lam_i Q_{d_i} + tau_t Q_psi,
+4. lam_{t+1} = Proj_[0, bound]((1 - eta_t tau_t) lam_t - eta_t (V_d - eps_t - alpha)),
+5. play pi_t and add what was seen.
+
+What the problem reveals is not estimated. A known reward or utility has no bonus for its mean, only that for the
+transitions; known transitions have none, and take the place of p^. Both hold for (h, s, a) never visited too, so that
+the policy of a state moves before its first visit. With ``unvisited="optimistic"`` an action never tried is worth its
+known mean (1, where that is not known) and then the most possible, or what the known transitions lead to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.validation import Float, as_float, frozen
+from flexdome.errors import ValidationError
+from flexdome.learners.base import Beliefs, Learner
+from flexdome.learners.primal_dual.kernels import estimate, observe_primal_dual
+from flexdome.learners.seen.counts import OptimisticModel
+from flexdome.learners.seen.file import model_state, restore_model
+from flexdome.learners.seen.kernels import ANYTIME, ROOT, record_only, width
+from flexdome.learners.turn import changing, reading
+from flexdome.theory import Schedules
+from flexdome.theory.schedules import LARGEST
+
+__all__ = ["PrimalDualLearner"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+TABLE = 4096  # episodes of schedule computed at a time
+
+
+class PrimalDualLearner(Learner):
+    """A learner of the family.
+
+    Parameters
+    ----------
+    schedules : eta_t, tau_t and margin
+    bonus : coefficients of the bonus, in the order of :func:`flexdome.learners.seen.kernels.width`; the third is the
+        entropy's, over sqrt(max(N, 1))
+    dual_bound : side of the dual box
+    form : how the member differs from FlexDOME: the fields of :class:`flexdome.learners.seen.kernels.Settings` from
+        ``kind`` to ``greedy``, where they are not FlexDOME's
+    """
+
+    _given: dict[str, Any]  # a member's own options, as it was made with them
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        episodes: int,
+        seed: int,
+        schedules: Schedules,
+        bonus: Sequence[float],
+        dual_bound: float,
+        **form: Any,
+    ) -> None:
+        super().__init__(problem, episodes, seed)
+        self.schedules = schedules
+        if not max(bonus) <= LARGEST:
+            raise ValidationError(
+                f"bonus_scale is too large for this problem: the bonus it gives is {max(bonus):g}; "
+                f"it must be at most {LARGEST:g}"
+            )
+        bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
+        self.model = OptimisticModel(problem, form.get("slips", False))
+        self.settings = self.model.settings(problem, bonus, bound, **form)
+        self.model.reveal(problem, self.settings)
+        self._table_first = 1
+        self._table: tuple[Float, Float, Float] | None = None
+        self.schedule(1, 1)
+        self._step = np.zeros((3, self.model.W))
+        self._alpha = np.zeros(problem.constraints)
+
+    def schedule(self, first: int, count: int) -> tuple[Float, Float, Float]:
+        """eta (n,), tau (n,) and margin (n, m) of ``count`` episodes from ``first`` on."""
+        if self._table is None or not (
+            self._table_first <= first and first + count <= self._table_first + self._table[0].size
+        ):
+            # Not past the plan unless asked: a schedule of the user's own may end there.
+            ahead = max(count, min(TABLE, self.episodes + 1 - first))
+            self._table = self.schedules.table(first, ahead, self.problem.constraints)
+            self._table_first = first
+        at = first - self._table_first
+        eta, tau, eps = self._table
+        return eta[at : at + count], tau[at : at + count], eps[at : at + count]
+
+    @property
+    @reading
+    def policy(self) -> Float:
+        """(H, S, A) to play next."""
+        pi: Float = frozen(self.model.spread(self.model.core.pi, 1.0 / self.problem.actions))
+        return pi
+
+    @property
+    @reading
+    def multipliers(self) -> Float:
+        """(m,) paired with that policy."""
+        lam: Float = frozen(self.model.core.lam.copy())
+        return lam
+
+    @property
+    @reading
+    def visits(self) -> Float:
+        """(H, S, A) how often each cell was seen."""
+        return self.model.spread(self.model.core.n_visits, 0.0)
+
+    @changing
+    def observe(self, episode: Episode) -> None:
+        """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
+        data = self._checked(episode)
+        eta, tau, eps = self.schedule(self.episode + 1, 1)
+        self.model.reserve()
+        observe_primal_dual(
+            self.model.core, self.settings, eta[0], tau[0], eps[0], data, self._step, self._alpha, self._played
+        )  # fmt: skip
+
+    @changing
+    def preload(self, episodes: Iterable[Episode]) -> None:
+        """Take logged episodes as data, whatever policy made them; the policy does not move."""
+        for data in self._checked_each(episodes):
+            self.model.reserve()
+            record_only(self.model.core, self.settings, data)
+
+    @reading
+    def beliefs(self) -> Beliefs:
+        """What the learner holds to be true of the policy it is about to play."""
+        m = self.problem.constraints
+        core, settings = self.model.core, self.settings
+        estimate(core, settings, 0.0, self._step)  # V_r itself, where the entropy would belong to the reward
+        values = self._step[1].copy()
+        sampled = core.alpha_sum / np.maximum(core.alpha_count, 1.0)
+        visits = self.visits
+        return Beliefs(
+            value=float(values[0]),
+            utilities=values[1 : m + 1],
+            thresholds=np.where(np.isnan(settings.thresholds), sampled, settings.thresholds),
+            margin=np.array(self.schedule(self.episode + 1, 1)[2][0]),
+            widths=self._widths(visits),
+            visits=visits,
+        )
+
+    def _widths(self, visits: Float) -> Float:
+        """(H, S, A): the bonus of every cell, for those of reward and utilities that are not known, if any is not."""
+        core, settings = self.model.core, self.settings
+        sure = self.problem.rewards is not None and self.problem.utilities is not None
+        if settings.kind == ROOT:
+            root: Float = ((0.0 if sure else settings.bonus[0]) + settings.bonus[1]) / np.sqrt(np.maximum(visits, 1.0))
+            return root
+        first = float(width(settings, 1.0, np.sqrt(float(settings.S)) if settings.kind == ANYTIME else 0.0, sure))
+        base, n = core.base.reshape(-1, self.model.W), np.maximum(core.n_visits, 1.0)
+        if sure:
+            own = base[:, 0] - settings.known[0]
+        elif self.problem.rewards is None:
+            own = base[:, 0] - core.sum_r * (1.0 / n)
+        else:
+            own = base[:, 1] - core.sum_d[0] * (1.0 / n)
+        return self.model.spread(np.where(core.n_visits > 0, own, first), first)
+
+    def _thresholds_changed(self) -> None:
+        self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
+
+    def _options(self) -> dict[str, Any]:
+        return dict(self._given)
+
+    def _state(self) -> Arrays:
+        return model_state(self.model, self.settings.known_p)
+
+    def _restore(self, state: Arrays) -> None:
+        restore_model(self.model, self.settings, self.episode, state)
+        self._thresholds_changed()

@@ -1,0 +1,1 @@
+"""The learners that solve a program, or project, and play its policy until the next."""

@@ -1,0 +1,122 @@
+"""What a program-solving learner has seen: dense counts, with the checks of a file that brings them back.
+
+The arrays are those of :class:`flexdome.learners.programs.kernels.Records`. Memory is H S A S numbers, so these
+learners are for thousands of (s, a) pairs, not for millions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flexdome.cmdp import Problem
+from flexdome.cmdp.validation import Float, as_array, check_range
+from flexdome.errors import ValidationError
+from flexdome.learners.programs.kernels import Records
+
+__all__ = ["StateReader", "make_records", "restore_records"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+LARGEST = 2**27  # numbers: a gigabyte of counts
+EXACT = 2.0**53  # up to here a float64 counts
+LARGEST_SUM = 1e300
+ROUNDING = 1e-9
+WHOLE = ("n_visits", "n_next", "alpha_count", "new_visits", "limit")
+
+
+def make_records(problem: Problem) -> Records:
+    """Nothing seen yet."""
+    H, S, A, m = problem.horizon, problem.states, problem.actions, problem.constraints
+    if H * S * A * S > LARGEST:
+        raise ValidationError(
+            f"the problem has H S A S = {H} x {S} x {A} x {S} transitions; this learner counts at most {LARGEST}"
+        )
+    cells, both = (H, S, A), (1 + m, H, S, A)
+    return Records(
+        n_visits=np.zeros(cells),
+        n_next=np.zeros((*cells, S)),
+        sums=np.zeros(both),
+        alpha_sum=np.zeros(m),
+        alpha_count=np.zeros(m),
+        new_visits=np.zeros(cells),
+        new_sums=np.zeros(both),
+        new_returns=np.zeros(both),
+        limit=np.ones(cells),
+    )
+
+
+class StateReader:
+    """The arrays of a file, each taken once, with shape and range checked."""
+
+    def __init__(self, state: Arrays) -> None:
+        self._left = dict(state)
+
+    def take(self, name: str, shape: tuple[int, ...], low: float, high: float, *, whole: bool = False) -> Float:
+        """The array ``name`` as float64, with that shape and every entry in [low, high]."""
+        if name not in self._left:
+            raise ValidationError(f"state.{name} is missing")
+        array, _ = as_array(f"state.{name}", self._left.pop(name))
+        if array.shape != shape:
+            raise ValidationError(f"state.{name} has shape {array.shape}; it must be {shape}")
+        check_range(f"state.{name}", array, low, high)
+        if whole and (array != np.floor(array)).any():
+            raise ValidationError(f"state.{name} holds a number that is not whole")
+        return array
+
+    def has(self, name: str) -> bool:
+        """Whether ``name`` is there."""
+        return name in self._left
+
+    def length(self, name: str) -> int:
+        """How many entries the first axis of ``name`` has."""
+        if name not in self._left or self._left[name].ndim == 0:
+            raise ValidationError(f"state.{name} is missing or has no axis")
+        return int(self._left[name].shape[0])
+
+    def rows(self, name: str, shape: tuple[int, ...]) -> Float:
+        """An array whose last axis holds distributions."""
+        array = self.take(name, shape, 0.0, 1.0 + ROUNDING)
+        if (np.abs(array.sum(axis=-1) - 1.0) > ROUNDING).any():
+            raise ValidationError(f"state.{name} has a row that does not sum to one")
+        return array
+
+    def finish(self) -> None:
+        """Nothing is left over."""
+        if self._left:
+            raise ValidationError(f"state has {sorted(self._left)[0]!r}, which is not known here")
+
+
+def restore_records(records: Records, reader: StateReader, episode: int) -> Records:
+    """The records of a file, in which every count agrees with every other; ``records`` has the shapes."""
+    high = {"n_visits": EXACT, "n_next": EXACT, "alpha_count": EXACT, "new_visits": EXACT, "limit": EXACT}
+    low = {"alpha_sum": -LARGEST_SUM}
+    taken = Records(
+        **{
+            name: reader.take(name, array.shape, low.get(name, 0.0), high.get(name, LARGEST_SUM), whole=name in WHOLE)
+            for name, array in records._asdict().items()
+        }
+    )
+    n = taken.n_visits
+    H = n.shape[0]
+    each_step = n.sum(axis=(1, 2))
+    if (each_step != each_step[0]).any() or each_step[0] < episode:
+        raise ValidationError(
+            f"state.n_visits counts {each_step.min():.0f} to {each_step.max():.0f} visits in a step; "
+            f"every step must have one in each of at least {episode} episodes"
+        )
+    if (taken.n_next[:-1].sum(axis=-1) != n[:-1]).any() or taken.n_next[-1].any():
+        raise ValidationError("state.n_next does not count one next state for each visit")
+    if (taken.n_next[:-1].sum(axis=(1, 2)) != n[1:].sum(axis=2)).any():
+        raise ValidationError("state.n_next does not lead to each state as often as it was visited")
+    if (taken.new_visits > n).any():
+        raise ValidationError("state.new_visits exceeds the number of visits")
+    for name, sums, visits in (("sums", taken.sums, n), ("new_sums", taken.new_sums, taken.new_visits)):
+        if (sums > visits).any():
+            raise ValidationError(f"state.{name} exceeds the number of visits")
+    if (taken.new_returns > H * taken.new_visits).any():
+        raise ValidationError("state.new_returns exceeds H times the number of visits")
+    if (taken.alpha_count > H * each_step[0]).any():
+        raise ValidationError("state.alpha_count exceeds the number of steps")
+    return taken

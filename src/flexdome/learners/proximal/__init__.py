@@ -1,0 +1,1 @@
+"""ProxDOME: exact soft planning under optimism, multipliers solved for under pessimism."""

@@ -1,0 +1,70 @@
+"""The known safe policy that some learners must be given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from flexdome.cmdp.model import NO_SUCCESSORS, Model
+from flexdome.cmdp.problem import Problem, as_problem
+from flexdome.cmdp.validation import Float, as_array, check_range, check_rows, frozen, shown
+from flexdome.errors import FlexDOMEError, ValidationError
+from flexdome.learners.programs.confidence import Estimates
+from flexdome.planning import SafePolicy
+from flexdome.planning.evaluation import evaluate_batch
+
+__all__ = ["as_baseline", "baseline_values", "stored_baseline"]
+
+HOW = "fd.safe_policy(cmdp, slack) makes one for experiments, fd.SafePolicy(policy, utilities) holds your own"
+
+
+def as_baseline(learner: str, problem: Problem, given: Any) -> SafePolicy:
+    """``safe_policy``, checked: a policy (H, S, A) and utilities (m,) above every known threshold.
+
+    A mapping with the keys ``policy`` and ``utilities`` is taken too.
+    """
+    as_problem(problem)
+    if given is None:
+        raise FlexDOMEError(f"{learner} needs a known safe policy and safe_policy is missing; {HOW}")
+    if isinstance(given, Mapping):
+        if set(given) != {"policy", "utilities"}:
+            raise ValidationError(f"safe_policy has {shown(list(given))}; it must have policy and utilities")
+        given = SafePolicy(given["policy"], given["utilities"])
+    if not isinstance(given, SafePolicy):
+        raise ValidationError(f"safe_policy is a {type(given).__name__}; it must be a SafePolicy: {HOW}")
+    shape = (problem.horizon, problem.states, problem.actions)
+    policy, single = as_array("safe_policy.policy", given.policy)
+    if policy.shape != shape:
+        raise ValidationError(f"safe_policy.policy has shape {policy.shape}; it must be {shape}")
+    policy = check_rows("safe_policy.policy", policy, single)
+    utilities = np.atleast_1d(as_array("safe_policy.utilities", given.utilities)[0])
+    if utilities.shape != (problem.constraints,):
+        raise ValidationError(
+            f"safe_policy.utilities has shape {utilities.shape}; there are m = {problem.constraints} constraints"
+        )
+    check_range("safe_policy.utilities", utilities, 0.0, problem.horizon * (1.0 + 1e-9))
+    for i, (utility, alpha) in enumerate(zip(utilities, problem.thresholds, strict=True)):
+        if not np.isnan(alpha) and utility <= alpha:
+            raise ValidationError(
+                f"safe_policy.utilities[{i}] is {shown(float(utility))}; it must exceed the threshold, {alpha:g}: "
+                "the policy must be safe with room to spare"
+            )
+    return SafePolicy(frozen(policy), frozen(utilities))
+
+
+def stored_baseline(safe: SafePolicy) -> dict[str, list[Any]]:
+    """The policy for the header of a file; numbers come back exactly."""
+    policy: Float = safe.policy
+    return {"policy": policy.tolist(), "utilities": safe.utilities.tolist()}
+
+
+def baseline_values(safe: SafePolicy, est: Estimates, mu: Float) -> Float:
+    """(1 + m,) what is held of the policy while it is played: its reward as estimated, its utilities as known.
+
+    The reward is the plug-in estimate, V_{r^} under p^, of what had been seen when it was planned: no bonus, and what
+    was never seen counts as nothing, so that it is 0 before the first episode.
+    """
+    value = evaluate_batch(Model(est.p, NO_SUCCESSORS, est.f[:1], mu), safe.policy[None])[0]
+    return np.append(value, safe.utilities)

@@ -1,0 +1,1 @@
+"""What was seen: counts, sums and successors, and nothing else."""

@@ -1,0 +1,267 @@
+"""The optimistic model as plain arrays for a file, and back.
+
+What comes back decides where compiled loops read and write, and a file is input like any other: every number used as an
+index is in range, every count agrees with every other (each episode visits one cell of each step, and leaves it for one
+cell of the next), every policy is a distribution. A file that breaks a rule is refused before anything is made of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flexdome.cmdp.validation import Float, as_array, check_range
+from flexdome.errors import ValidationError
+from flexdome.kernels.lanes import TOGETHER
+from flexdome.learners.seen.counts import FIRST_POOL, OptimisticModel
+from flexdome.learners.seen.kernels import Settings, set_all_bases
+
+__all__ = ["model_state", "restore_model"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+Index = npt.NDArray[np.int64]
+EXACT = 2.0**53  # up to here a float64 counts
+LARGEST_SUM = 1e300
+ROUNDING = 1e-9
+
+
+def _visited_cells(model: OptimisticModel, n_cells: Index) -> Index:
+    """The numbers of all cells, step after step."""
+    return np.concatenate([h * model.C + np.arange(n, dtype=np.int64) for h, n in enumerate(n_cells)])
+
+
+def _visited_rows(model: OptimisticModel, n_cells: Index) -> Index:
+    """The rows of all cells: step after step, and within a step action after action."""
+    A, C = model.shape[2], model.C
+    steps = [(h * A + np.arange(A))[:, None] * C + np.arange(n) for h, n in enumerate(n_cells) if n > 0]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(step.ravel() for step in steps)])
+
+
+def model_state(model: OptimisticModel, known_p: bool) -> Arrays:
+    """Everything that was seen and decided, without the reserve and without what follows from the rest.
+
+    Known transitions are the problem's, and where a row was never visited its successors are nobody's.
+    """
+    core = model.core
+    rows, cells = _visited_rows(model, core.n_cells), _visited_cells(model, core.n_cells)
+    length = np.where(core.n_visits[rows] > 0.0, core.length[rows], 0).astype(np.int64)
+    if known_p:
+        length[:] = 0
+    entries = np.repeat(core.start[rows] - (np.cumsum(length) - length), length) + np.arange(length.sum())
+    A_C = model.shape[2] * model.C
+    state: Arrays = {
+        "n_cells": core.n_cells,
+        "state_of": core.state_of.ravel()[cells],
+        "n_tried": core.n_tried,
+        "tried": np.concatenate([core.tried[h * A_C : h * A_C + n] for h, n in enumerate(core.n_tried)]),
+        "length": length,
+        "pool_cell": core.pool_cell[entries],
+        "pool_count": core.pool_count[entries],
+        "sum_d": core.sum_d[:, rows],
+    }
+    for name in ("n_visits", "sum_r", "logits", "pi"):
+        state[name] = getattr(core, name)[rows]
+    for name in ("entropy", "untried"):
+        state[name] = getattr(core, name)[cells]
+    for name in ("lam", "plan", "alpha_sum", "alpha_count"):
+        state[name] = getattr(core, name).copy()
+    if core.last.size and not known_p:
+        state["last"] = core.last * (model.spread(core.n_visits, 0.0)[-1] > 0.0)[..., None]
+    return state
+
+
+class _Reader:
+    """The arrays of a file, each taken once, with its shape and range checked."""
+
+    def __init__(self, state: Arrays) -> None:
+        self._left = dict(state)
+
+    def number(self, name: str, shape: tuple[int, ...], low: float, high: float) -> Float:
+        if name not in self._left:
+            raise ValidationError(f"state.{name} is missing")
+        array, _ = as_array(f"state.{name}", self._left.pop(name))
+        if array.shape != shape:
+            raise ValidationError(f"state.{name} has shape {array.shape}; it must be {shape}")
+        check_range(f"state.{name}", array, low, high)
+        return array
+
+    def count(self, name: str, shape: tuple[int, ...], low: float, high: float) -> Index:
+        array = self.number(name, shape, low, min(high, EXACT))
+        whole = array.astype(np.int64)
+        self.agree(name, whole == array, "must hold whole numbers")
+        return whole
+
+    def agree(self, name: str, good: npt.NDArray[np.bool_], rule: str) -> None:
+        if not good.all():
+            where = ", ".join(str(k) for k in np.argwhere(~good)[0])
+            raise ValidationError(f"state.{name}[{where}] {rule}")
+
+    def finish(self) -> None:
+        if self._left:
+            raise ValidationError(f"state has {sorted(self._left)[0]!r}, which is not known here")
+
+
+def restore_model(
+    model: OptimisticModel, settings: Settings, episode: int, state: Arrays, chained: bool = True
+) -> None:
+    """Take back what :func:`model_state` gave; a state that does not fit together is refused and changes nothing.
+
+    ``chained`` says that what was seen at a step counts at that step only, so that episodes run through the counts.
+    """
+    H, S, A = model.shape
+    read, core, m = _Reader(state), model.core, model.core.lam.size
+    n_cells = read.count("n_cells", (H,), 0, S)
+    n, n_rows = int(n_cells.sum()), int(n_cells.sum()) * A
+    n_visits = read.number("n_visits", (n_rows,), 0.0, EXACT)  # before anything of that size is made
+    rows, cells = _visited_rows(model, n_cells), _visited_cells(model, n_cells)
+    step = np.repeat(np.arange(H), n_cells)
+    row_step = np.repeat(np.arange(H), n_cells * A)
+    cell_of_row = np.searchsorted(cells, row_step * model.C + rows % model.C)  # its place among the visited
+
+    state_of = read.count("state_of", (n,), 0, S - 1)
+    if np.unique(step * S + state_of).size != n:
+        raise ValidationError("state.state_of names a state twice in one step")
+    read.agree("n_visits", n_visits == np.floor(n_visits), "must be whole")
+    visits = np.bincount(cell_of_row, n_visits, minlength=n).astype(np.float64)
+    if settings.revealed:
+        if (n_cells != S).any():
+            raise ValidationError(f"state.n_cells must be {S} at every step: something is revealed of each state")
+        read.agree("state_of", state_of == cells % model.C, "is not the state of its cell")
+    elif chained:
+        read.agree("n_visits", visits[cell_of_row] > 0, "belongs to a cell without visits")
+    each_step = np.bincount(step, visits, minlength=H)
+    if (chained and (each_step != each_step[0]).any()) or each_step.min() < episode:
+        raise ValidationError(
+            f"state.n_visits counts {each_step.min():.0f} to {each_step.max():.0f} visits in a step; "
+            f"every step must have one in each of at least {episode} episodes"
+        )
+
+    counted = not settings.known_p
+    length, pool_cell, pool_count = _read_successors(
+        model, read, n_cells, row_step, n_visits if counted else np.zeros(n_rows), visits, chained and counted
+    )
+    listed = np.ones(n_rows, dtype=bool) if settings.revealed else n_visits > 0
+    tried, n_tried = _read_tried(model, read, rows, row_step, listed)
+
+    sum_r, sum_d = read.number("sum_r", (n_rows,), 0, EXACT), read.number("sum_d", (m, n_rows), 0, EXACT)
+    read.agree("sum_r", sum_r <= n_visits, "exceeds the number of visits")
+    read.agree("sum_d", sum_d <= n_visits, "exceeds the number of visits")
+    logits, pi = read.number("logits", (n_rows,), -LARGEST_SUM, ROUNDING), read.number("pi", (n_rows,), 0.0, 1.0)
+    total = np.bincount(cell_of_row, pi, minlength=n)
+    read.agree("pi", np.abs(total - 1.0)[cell_of_row] <= ROUNDING, "belongs to a policy that does not sum to one")
+    read.agree("pi", np.abs(np.exp(np.maximum(logits, -700.0)) - pi) <= ROUNDING, "is not the exponential of its logit")
+    entropy, untried = read.number("entropy", (n,), -1.0, np.inf), read.number("untried", (n,), -1.0, 2.0)
+    exact = np.bincount(cell_of_row, -pi * logits, minlength=n)
+    read.agree("entropy", np.abs(entropy - exact) <= ROUNDING, "is not the entropy of its policy")
+    exact = np.bincount(cell_of_row, pi * ~listed, minlength=n)
+    read.agree("untried", np.abs(untried - exact) <= ROUNDING, "is not the probability of actions never tried")
+
+    lam = read.number("lam", (m,), 0.0, settings.dual_bound)
+    plan = read.number("plan", (model.W,), 0.0, LARGEST_SUM)
+    alpha_sum = read.number("alpha_sum", (m,), -LARGEST_SUM, LARGEST_SUM)
+    alpha_count = read.count("alpha_count", (m,), 0, H * each_step[0])
+    last: Float | float = 0.0
+    if core.last.size and counted:
+        last = _read_last(model, read, state_of[step == H - 1], n_visits[row_step == H - 1])
+    read.finish()
+
+    core.n_cells[:], core.n_tried[:] = n_cells, n_tried
+    core.state_of.ravel()[cells] = state_of
+    core.cell_of[step, state_of] = cells % model.C + 1
+    _place_tried(model, tried, n_tried)
+    core.n_visits[rows], core.sum_r[rows], core.sum_d[:, rows] = n_visits, sum_r, sum_d
+    if counted:
+        core.last[:] = last
+        _place_successors(model, rows, length, pool_cell, pool_count)
+        core.inverse[rows[listed]] = 1.0 / np.maximum(n_visits[listed], 1.0)
+        if settings.revealed and settings.spread:
+            model.spread_untried()
+    core.logits[rows], core.pi[rows] = logits, pi
+    core.entropy[cells], core.untried[cells] = entropy, untried
+    core.lam[:], core.plan[:], core.alpha_sum[:], core.alpha_count[:] = lam, plan, alpha_sum, alpha_count
+    set_all_bases(model.core, settings)
+
+
+def _read_successors(
+    model: OptimisticModel,
+    read: _Reader,
+    n_cells: Index,
+    row_step: Index,
+    n_visits: Float,
+    visits: Float,
+    chained: bool,
+) -> tuple[Index, Index, Float]:
+    """Lengths of the lists, the cells in them and their counts: what left a cell arrived at the next step."""
+    H, C = model.shape[0], model.C
+    following = np.append(n_cells[1:], 0)[row_step]  # how many cells the next step has; none after the last
+    length = read.count("length", n_visits.shape, 0, model.shape[1])
+    read.agree("length", length <= np.minimum(following, n_visits), "exceeds the cells or the visits there are")
+    entries = (int(length.sum()),)
+    cell, count = read.count("pool_cell", entries, 0, H * C - 1), read.number("pool_count", entries, 1.0, EXACT)
+    read.agree("pool_count", count == np.floor(count), "must be whole")
+    owner = np.repeat(np.arange(length.size), length)
+    h, c = cell // C, cell % C
+    good = (h == row_step[owner] + 1) & (c < following[owner])
+    read.agree("pool_cell", good, "is not a visited cell of the next step")
+    if np.unique(owner * (H * C) + cell).size != owner.size:
+        raise ValidationError("state.pool_cell names a successor twice")
+    left = np.bincount(owner, count, minlength=length.size)
+    good = (left == n_visits) | (row_step == H - 1)
+    read.agree("n_visits", good, "is not the number of times that a successor followed")
+    first = np.cumsum(n_cells) - n_cells
+    arrived = np.bincount(first[h] + c, count, minlength=visits.size)
+    if chained and (arrived[n_cells[0] :] != visits[n_cells[0] :]).any():
+        raise ValidationError("state.pool_count does not lead to each cell as often as it was visited")
+    return length, cell, count
+
+
+def _read_last(model: OptimisticModel, read: _Reader, states: Index, n_visits: Float) -> Float:
+    """The transitions after the last step, one for each visit of it."""
+    _, S, A = model.shape
+    last = read.number("last", (S, A, S), 0.0, EXACT)
+    read.agree("last", last == np.floor(last), "must be whole")
+    visits = np.zeros((S, A))
+    visits[states] = n_visits.reshape(A, states.size).T
+    read.agree("last", last.sum(axis=-1) == visits, "does not sum to the visits of the last step")
+    return last
+
+
+def _read_tried(
+    model: OptimisticModel, read: _Reader, rows: Index, row_step: Index, listed: npt.NDArray[np.bool_]
+) -> tuple[Index, Index]:
+    """The rows with visits, in the order of their first one; all rows, where something is revealed."""
+    H, _, A = model.shape
+    seen = rows[listed]
+    n_tried = read.count("n_tried", (H,), 0, A * model.C)
+    if (n_tried != np.bincount(row_step[listed], minlength=H)).any():
+        raise ValidationError("state.n_tried does not count the rows with visits")
+    tried = read.count("tried", seen.shape, 0, H * A * model.C - 1)
+    if (np.sort(tried) != seen).any() or (tried // (A * model.C) != np.repeat(np.arange(H), n_tried)).any():
+        raise ValidationError("state.tried does not list the rows with visits, step after step")
+    return tried, n_tried
+
+
+def _place_tried(model: OptimisticModel, tried: Index, n_tried: Index) -> None:
+    A_C, end = model.shape[2] * model.C, 0
+    for h, n in enumerate(n_tried):
+        part = tried[end : end + n]
+        end += n
+        model.core.tried[h * A_C : h * A_C + n] = part
+        model.core.tried_cell[h * A_C : h * A_C + n] = h * model.C + part % model.C
+
+
+def _place_successors(model: OptimisticModel, rows: Index, length: Index, cell: Index, count: Float) -> None:
+    """The lists one after another, each with room up to the next multiple of four."""
+    capacity = -(-length // TOGETHER) * TOGETHER
+    starts = np.cumsum(capacity) - capacity
+    used = int(capacity.sum())
+    places = np.repeat(starts - (np.cumsum(length) - length), length) + np.arange(length.sum())
+    pool_cell, pool_count = np.zeros(used + FIRST_POOL, dtype=np.int32), np.zeros(used + FIRST_POOL)
+    pool_cell[places], pool_count[places] = cell, count
+    core = model.core
+    core.start[rows], core.length[rows], core.capacity[rows] = starts, length, capacity
+    core.pool[:] = used, int(capacity.max(initial=0))
+    model.core = core._replace(pool_cell=pool_cell, pool_count=pool_count)
+    model.reserve()

@@ -1,0 +1,1 @@
+"""One runner for each family of learners: many episodes with exact metrics, in compiled chunks."""
