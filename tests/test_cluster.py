@@ -79,7 +79,10 @@ def other_code(tmp_path):
     """A copy of the sources that would give other results: a version higher, and an edit to one learner."""
     folder = tmp_path / "other"
     shutil.copytree(SOURCES / "flexdome", folder / "flexdome", ignore=shutil.ignore_patterns("__pycache__"))
-    for name, edit in (("__init__.py", '__version__ = "9.9.9"\n'), ("learners/flexdome.py", "EDITED = True\n")):
+    for name, edit in (
+        ("__init__.py", '__version__ = "9.9.9"\n'),
+        ("learners/primal_dual/flexdome.py", "EDITED = True\n"),
+    ):
         with open(folder / "flexdome" / name, "a") as file:
             file.write(edit)
     return folder

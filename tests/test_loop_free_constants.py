@@ -198,14 +198,14 @@ def narrow(slack, name="sv-ops", count=1, horizon=1, **options):
 )
 def test_sv_ops_keeps_its_constraint_and_gives_a_narrow_one_room(slack, short):
     learner = narrow(slack)
-    assert learner.notes() == {"safe": 1.0}
+    assert learner._notes() == {"safe": 1.0}
     assert 0.5 - learner.planned_values[1] == pytest.approx(short, rel=1e-3)
 
 
 @pytest.mark.parametrize(("slack", "short"), [(1.9e-5, 2e-5), (2.1e-5, 2.1e-5), (-1.9e-9, 2e-5)])
 def test_the_room_of_sv_ops_is_relative_to_the_horizon(slack, short):
     learner = narrow(slack, horizon=2)
-    assert learner.notes() == {"safe": 1.0}
+    assert learner._notes() == {"safe": 1.0}
     assert 1.0 - learner.planned_values[1] == pytest.approx(short, rel=1e-3)
     assert narrow(-2.1e-9, horizon=2).notes() == {"safe": 0.0}
 
@@ -257,11 +257,11 @@ def test_a_file_says_safe_or_not(learners, value):
 @pytest.mark.parametrize("name", ["sv-ops", "s-ops"])
 def test_without_a_safe_occupancy_the_constraint_is_dropped(name):
     learner = narrow(-1.1e-9, name)
-    assert learner.notes()["safe"] == 0.0
+    assert learner._notes()["safe"] == 0.0
     assert learner.mixture[1][-1] == pytest.approx(np.array([[[0.5, 0.5]]]))
     assert (learner.multipliers == 0).all()
     if name == "s-ops":
-        assert learner.notes()["baseline"] == 1.0
+        assert learner._notes()["baseline"] == 1.0
     assert (sv_ops.ROOM, sv_ops.UNSAFE) == (1e-5, 1e-9)
 
 

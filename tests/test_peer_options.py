@@ -8,7 +8,7 @@ import pytest
 import flexdome as fd
 from flexdome.kernels.rollout import play
 from flexdome.simulation.randomness import Randomness
-from flexdome.simulation.run import episode_buffers
+from flexdome.simulation.runners import buffers_of
 from naive_peers import TWINS
 
 PEERS = ("optprimaldual", "uopt-rpgpd", "rpd-oe", "optpess-pd")
@@ -30,7 +30,7 @@ def played(learner, cmdp, count, first=1):
     """What ``learner`` plays and observes, episode by episode."""
     randomness = Randomness(cmdp, 5)
     uniforms, samples = randomness.uniforms(first, count), randomness.thresholds(first, count)
-    buffers = episode_buffers(cmdp)
+    buffers = buffers_of(cmdp)
     for t in range(count):
         play(np.ascontiguousarray(learner.policy), tuple(cmdp.model), uniforms, t, buffers)
         thresholds = None if learner.problem.thresholds_known else samples[t]

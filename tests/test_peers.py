@@ -10,7 +10,7 @@ import flexdome as fd
 from flexdome.kernels.rollout import play
 from flexdome.simulation.check import CheckError
 from flexdome.simulation.randomness import Randomness
-from flexdome.simulation.run import episode_buffers
+from flexdome.simulation.runners import buffers_of
 from naive_peers import TWINS
 
 PEERS = ("optprimaldual", "uopt-rpgpd", "rpd-oe", "optpess-pd")
@@ -38,7 +38,7 @@ def test_every_peer_agrees_with_its_slow_twin(name, options, environment):
     twin = TWINS[name](cmdp.problem(), episodes=T, **options)
     randomness = Randomness(cmdp, 5)
     uniforms, samples = randomness.uniforms(1, T), randomness.thresholds(1, T)
-    buffers = episode_buffers(cmdp)
+    buffers = buffers_of(cmdp)
     for t in range(T):
         play(learner.policy, tuple(cmdp.model), uniforms, t, buffers)
         arrays = (buffers.states, buffers.actions, buffers.rewards, buffers.utilities)

@@ -248,7 +248,7 @@ def test_dope_plays_its_safe_policy_in_s2ah3_over_the_squared_gap_episodes():
         fill(learner, 1.0)
         learner.episode = episode
         learner._make_plan()
-        assert learner.notes() == {"baseline": safe}
+        assert learner._notes() == {"baseline": safe}
 
 
 def test_optaug_asks_for_the_augmented_lagrangian_with_its_penalty(monkeypatch):
@@ -323,7 +323,7 @@ def test_optaug_leaves_its_safe_policy_after_the_first_episodes():
         learner = made("optaug", tuning="theory")
         learner.episode = episode
         learner._make_plan()
-        assert learner.notes() == {"baseline": safe}
+        assert learner._notes() == {"baseline": safe}
 
 
 # -- both sides of a comparison ----------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def safe_of(utility):
 def test_optpess_lp_plays_its_safe_policy_while_its_cost_may_be_half_way(utility, safe):
     # V_c = 1/2, tau = 3/4: half-way between c0 = 1 - utility and tau at utility = 3/4.
     learner = fd.make_learner("optpess-lp", one_cell(), episodes=10, safe_policy=safe_of(utility))
-    assert learner.notes() == {"baseline": safe}
+    assert learner._notes() == {"baseline": safe}
 
 
 @pytest.mark.parametrize("name", ["optpess-lp", "dope"])
@@ -354,7 +354,7 @@ def test_a_safe_policy_without_room_to_spare_is_played(name, sample, safe):
     options = {"baseline_episodes": 0} if name == "dope" else {}
     learner = fd.make_learner(name, problem, episodes=10, safe_policy=safe_of(0.5), **options)
     learner.observe(fd.Episode([0, 0], [0], [1.0], [[0.8]], [[sample]]))
-    assert learner.notes() == {"baseline": safe}
+    assert learner._notes() == {"baseline": safe}
     assert learner.thresholds[0] == sample
 
 
@@ -364,10 +364,10 @@ def test_where_the_program_has_no_solution_the_safe_policy_is_played(name, monke
         return Program(np.zeros(f.shape[1:]), np.zeros(f.shape[0]), np.ones(alpha.size), False, -1.0)
 
     learner = made(name, bonus_scale=0.0, **({"baseline_episodes": 0} if name == "dope" else {}))
-    assert learner.notes() == {"baseline": 0.0}
+    assert learner._notes() == {"baseline": 0.0}
     monkeypatch.setattr(MODULES[name], PROGRAM.get(name, "extended_program"), unsolved)
     learner._make_plan()
-    assert learner.notes() == {"baseline": 1.0}
+    assert learner._notes() == {"baseline": 1.0}
     assert (learner.policy == learner.safe_policy.policy).all()
     assert (learner.multipliers == 0.0).all()
 
@@ -398,7 +398,7 @@ def test_the_first_phase_has_0_to_2_to_the_53_episodes(name):
     for episodes in (0, 2**53):
         learner = fd.make_learner(name, one_cell(), safe_policy=safe_of(0.5), baseline_episodes=episodes)
         assert learner._options()["baseline_episodes"] == episodes
-        assert learner.notes() == {"baseline": float(episodes > 0)}
+        assert learner._notes() == {"baseline": float(episodes > 0)}
     for episodes in (-1, 2**53 + 1):
         with pytest.raises(fd.ValidationError, match="baseline_episodes is"):
             fd.make_learner(name, one_cell(), safe_policy=safe_of(0.5), baseline_episodes=episodes)
@@ -616,5 +616,5 @@ def test_what_is_revealed_makes_the_estimate_exact():
     problem = cmdp.problem(reveal=("rewards", "transitions"))
     for name in ("dope", "optaug", "optpess-lp"):
         learner = fd.make_learner(name, problem, episodes=10_000, safe_policy=safe)
-        assert learner.notes() == {"baseline": 1.0}
+        assert learner._notes() == {"baseline": 1.0}
         assert learner.beliefs().value == pytest.approx(fd.evaluate(cmdp, safe.policy).value, rel=1e-12)

@@ -31,9 +31,9 @@ def agree(learner, expected):
     assert (beliefs.margin == np.zeros(learner.problem.constraints)).all()
     if expected.safe is not None:
         assert (learner.policy == expected.safe).all()
-        assert learner.notes() == {"baseline": 1.0}
+        assert learner._notes() == {"baseline": 1.0}
         return
-    assert learner.notes() in ({}, {"baseline": 0.0})
+    assert learner._notes() in ({}, {"baseline": 0.0})
     program = expected.program
     best = dense_program(**program)
     room = 1e-7 * max(1.0, np.abs(program["f"]).max())

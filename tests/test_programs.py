@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import flexdome as fd
 from flexdome.learners.programs.confidence import TransitionSet, around, bernstein, estimates, l1_ball
-from flexdome.learners.programs.extended import extended_backward, extended_values, follow, upper_occupancy
+from flexdome.learners.programs.extended_kernels import extended_backward, extended_values, follow, upper_occupancy
 from flexdome.learners.programs.oracle import extended_program, known_program
 from flexdome.learners.programs.replanning import as_replan
 from flexdome.planning.decomposition import greedy

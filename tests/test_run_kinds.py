@@ -9,28 +9,23 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.learners.primal_dual.family import PrimalDualLearner
-from flexdome.learners.programs.family import ProgramLearner
+from flexdome.simulation.runners import runner_of
+from flexdome.simulation.runners.observed import Observed
 from runs import same_history, small_cmdp
 
-TELLS = {"beliefs", "visits", "preload", "save", "set_thresholds", "problem"}  # and decides nothing
-FAMILIES = [
-    ("flexdome", PrimalDualLearner, TELLS),
-    ("anchordome", PrimalDualLearner, TELLS),
-    ("optcmdp", ProgramLearner, TELLS | {"thresholds", "planned", "planned_values", "notes"}),
-    ("proxdome", fd.ProxDOME, TELLS | {"status"}),
-]
+FAMILIES = ["flexdome", "anchordome", "optcmdp", "proxdome"]
 CHEAP = {"sv-ops": {"replan": 5}, "s-ops": {"replan": 5}, "cpd-po": {"replan": 5}}
 CHEAP["omdpd"] = {"replan": 5, "inner_steps": 5}
 
 
-def deciding(family: type, tells: set[str]) -> list[str]:
-    """The public methods and properties of a family that are not said to decide nothing."""
-    names = {name for name in dir(family) if not name.startswith("_")}
-    return sorted(n for n in names - tells if callable(getattr(family, n)) or isinstance(getattr(family, n), property))
+def public(name: str) -> list[str]:
+    """The public methods and properties of a learner."""
+    cls = fd.LEARNERS[name].load()
+    names = (n for n in dir(cls) if not n.startswith("_"))
+    return sorted(n for n in names if callable(getattr(cls, n)) or isinstance(getattr(cls, n), property))
 
 
-CASES = [(name, method) for name, family, tells in FAMILIES for method in deciding(family, tells)]
+CASES = [(name, method) for name in FAMILIES for method in public(name)]
 
 
 def with_its_own(cls: Any, method: str) -> Any:
@@ -48,16 +43,17 @@ def make(name: str, cmdp: fd.CMDP, episodes: int = 12, cls: Any = None) -> Any:
     return (fd.LEARNERS[name].load() if cls is None else cls)(cmdp.problem(), episodes=episodes, **options)
 
 
-def test_what_decides_is_listed_by_hand_too() -> None:
-    common = {"observe", "policy", "multipliers", "mixture", "episode"}
-    own = {"flexdome": {"schedule"}, "anchordome": {"schedule"}, "proxdome": {"reserve"}}
-    own["optcmdp"] = {"draws", "steady", "settle"}
-    for name, _, _ in FAMILIES:
+def test_what_is_public_is_listed_by_hand_too() -> None:
+    common = {"observe", "policy", "multipliers", "mixture", "episode", "problem"}
+    common |= {"beliefs", "visits", "preload", "save", "set_thresholds"}
+    own = {"flexdome": {"schedule"}, "anchordome": {"schedule"}, "proxdome": {"reserve", "status"}}
+    own["optcmdp"] = {"draws", "steady", "settle", "thresholds", "planned", "planned_values"}
+    for name in FAMILIES:
         assert {method for of, method in CASES if of == name} == common | own[name]
 
 
 @pytest.mark.parametrize(("name", "method"), CASES)
-def test_a_subclass_with_a_deciding_method_of_its_own_is_run_through_observe(name: str, method: str) -> None:
+def test_a_subclass_with_a_public_method_of_its_own_is_run_through_observe(name: str, method: str) -> None:
     cmdp = small_cmdp(S=3, A=2, H=2)
     plain = fd.simulate(make(name, cmdp), cmdp)
     history = fd.simulate(make(name, cmdp, cls=with_its_own(fd.LEARNERS[name].load(), method)), cmdp)
@@ -66,15 +62,26 @@ def test_a_subclass_with_a_deciding_method_of_its_own_is_run_through_observe(nam
     assert same_history(history, replace(plain, diagnostics={}))
 
 
-@pytest.mark.parametrize("name", [name for name, _, _ in FAMILIES])
-def test_a_subclass_that_only_tells_other_things_keeps_its_chunks(name: str) -> None:
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_learner_with_hooks_and_names_of_its_own_keeps_its_runner(name: str) -> None:
     cmdp = small_cmdp(S=3, A=2, H=2)
-    for method in ("beliefs", "visits"):
-        learner = make(name, cmdp, cls=with_its_own(fd.LEARNERS[name].load(), method))
-        assert same_history(fd.simulate(learner, cmdp), fd.simulate(make(name, cmdp), cmdp))
+    plain = fd.LEARNERS[name].load()
+    named = type("Named", (plain,), {"id": "named", "explain": lambda self: "why", "_options": plain._options})
+    assert runner_of(make(name, cmdp, cls=named)) is runner_of(make(name, cmdp))
+    patched = make(name, cmdp)
+    patched.observe = patched.observe
+    assert runner_of(patched) is Observed
 
 
-@pytest.mark.parametrize("name", [name for name, _, _ in FAMILIES])
+def test_a_runner_that_cannot_be_had_is_named() -> None:
+    cmdp = small_cmdp(S=3, A=2, H=2)
+    for target in ("nowhere:Runner", "flexdome.simulation.runners.observed:None_", "no colon", "flexdome.cmdp:CMDP", 3):
+        lost = type("Lost", (fd.FlexDOME,), {"runner": target})
+        with pytest.raises(fd.ValidationError, match=r"Lost\.runner is .*; it must"):
+            fd.simulate(lost(cmdp.problem(), episodes=2), cmdp)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
 def test_the_mixture_of_a_subclass_is_what_its_history_evaluates(name: str) -> None:
     cmdp = small_cmdp(S=3, A=2, H=2)
     safest = fd.baselines(cmdp).safest[0]

@@ -59,8 +59,8 @@ _ROOMS = {
     ),
     "families": ("ENVIRONMENTS", "make_cmdp"),
     "learners": ("LEARNERS", "load_learner", "make_learner"),
-    "learners.flexdome": ("FlexDOME",),
-    "learners.proxdome": ("ProxDOME",),
+    "learners.primal_dual.flexdome": ("FlexDOME",),
+    "learners.proximal.proxdome": ("ProxDOME",),
     "planning": (
         "SafePolicy",
         "baselines",

@@ -1,20 +1,18 @@
-"""Many episodes in one compiled call: roll out, measure exactly, learn.
+"""Episodes of a policy in the true model, and its exact values.
 
-This is where a learner's arrays and the true model meet; the learner's own code never sees the latter. Random numbers
-come in as arrays, a row an episode, so that nothing here depends on how a run is cut into pieces.
+Random numbers come in as arrays, a row an episode, so that nothing here depends on how a run is cut into pieces. A
+policy is either dense, (H, S, A), or that of a learner's visited cells: probabilities ``pi`` by row, uniform
+in states without a cell (:mod:`flexdome.learners.seen`).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
-from flexdome.kernels.lanes import TOGETHER
 from flexdome.kernels.vectors import expectation, propagate_rows
-from flexdome.learners.primal_dual.kernels import learn
 
-__all__ = ["Buffers", "play", "play_episode", "run_primal_dual"]
+__all__ = ["Buffers", "exact_values", "play", "play_episode", "roll_out"]
 
 
 @kernel(inline=True)
@@ -110,7 +108,7 @@ def roll_out(cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, states, ac
 
 
 class Buffers(NamedTuple):
-    """Work space for :func:`run_primal_dual`, owned by its caller."""
+    """Work space for an episode, owned by the caller."""
 
     states: np.ndarray  # (H + 1,) int64
     actions: np.ndarray  # (H,) int64
@@ -144,44 +142,6 @@ def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buf
         rewards, utilities,
     )  # fmt: skip
     return thresholds[t] if thresholds.size > 0 else none
-
-
-@kernel
-def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begin, exact, out, buffers, played):
-    """Play and learn episodes ``begin`` to ``len(eta)``; the number done so far comes back.
-
-    Stops early when the pool of successors is nearly full, for the caller to enlarge it and call again.
-
-    Parameters
-    ----------
-    truth : (p, nxt, f, mu) of the true model
-    uniforms : (u_start, u_action, u_next, u_noise), a row an episode
-    thresholds : (episodes, m, H) samples, or of size 0
-    schedules : (eta, tau, eps), a row an episode
-    exact : (episodes,) bool, where the policy is evaluated
-    out : (episodes, 2 + 4 m), receives V_r and V_d (exact), lam, estimated V_r and V_d, alpha-bar
-    played : (1,), counts the episodes
-    """
-    core, settings, uniforms, buffers = borrow(core), borrow(settings), borrow(uniforms), borrow(buffers)
-    eta, tau, eps = borrow(schedules)
-    truth, thresholds, out, played = borrow(truth), borrow(thresholds), borrow(out), borrow(played)
-    states, actions, rewards, utilities, _, _, _, step, alpha, _ = buffers
-    weights, v, untried = step[0], step[1], step[2]
-    H, m, pool = actions.size, core.lam.size, core.pool
-    for t in range(begin, eta.size):
-        if pool[0] + H * max(2 * pool[1], TOGETHER) > core.pool_cell.size:
-            return t
-        observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
-        learn(
-            core, settings, eta[t], tau[t], eps[t], weights, v, untried, alpha, states, actions, rewards, utilities,
-            observed,
-        )  # fmt: skip
-        for j in range(1 + m):
-            out[t, 1 + 2 * m + j] = v[j]
-        for i in range(m):
-            out[t, 2 + 3 * m + i] = alpha[i]
-        played[0] += 1
-    return eta.size
 
 
 @kernel

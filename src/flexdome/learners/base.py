@@ -50,9 +50,17 @@ class Beliefs:
 
 
 class Learner(ABC):
-    """The interface that simulation, files and live use rely on."""
+    """The interface that simulation, files and live use rely on.
+
+    Attributes
+    ----------
+    id : its name in the registry
+    runner : ``"package.module:Class"`` of the runner that ``simulate`` runs it with; it does what the public methods of
+        the class that names it do. This one calls ``observe``; a family with compiled chunks names its own
+    """
 
     id: ClassVar[str]
+    runner: ClassVar[str] = "flexdome.simulation.runners.observed:Observed"
 
     def __init__(self, problem: Problem, episodes: int, seed: int) -> None:
         as_problem(problem)

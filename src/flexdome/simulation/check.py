@@ -24,7 +24,8 @@ from flexdome.learners.files import read_learner
 from flexdome.planning import safe_policy, slater_gap
 from flexdome.simulation.handed import handed_mixture, handed_multipliers, handed_policy
 from flexdome.simulation.randomness import Randomness
-from flexdome.simulation.run import episode_buffers, simulate
+from flexdome.simulation.run import simulate
+from flexdome.simulation.runners import buffers_of
 
 __all__ = ["CheckError", "check_learner"]
 
@@ -64,7 +65,7 @@ class _Subject:
         randomness = Randomness(self.cmdp, SEED)
         first = learner.episode + 1
         uniforms, samples = randomness.uniforms(first, count), randomness.thresholds(first, count)
-        buffers = episode_buffers(self.cmdp)
+        buffers = buffers_of(self.cmdp)
         played = []
         for t in range(count):
             play(handed_policy(learner, self.cmdp), tuple(self.cmdp.model), uniforms, t, buffers)

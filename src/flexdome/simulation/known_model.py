@@ -17,7 +17,7 @@ from flexdome.cmdp.validation import Float, as_float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.planning import evaluate, slater_gap, solve
 from flexdome.planning.evaluation import as_cmdp
-from flexdome.simulation.iteration import run_iteration
+from flexdome.simulation.iteration_kernels import run_iteration
 from flexdome.theory import Schedules
 from flexdome.theory.schedules import LARGEST
 

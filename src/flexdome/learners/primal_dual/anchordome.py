@@ -54,6 +54,7 @@ class AnchorDOME(PrimalDualLearner):
     """
 
     id: ClassVar[str] = "anchordome"
+    runner: ClassVar[str] = "flexdome.simulation.runners.primal_dual:Anchored"
 
     def __init__(
         self,

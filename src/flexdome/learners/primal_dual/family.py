@@ -17,7 +17,7 @@ known mean (1, where that is not known) and then the most possible, or what the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,7 @@ class PrimalDualLearner(Learner):
         ``kind`` to ``greedy``, where they are not FlexDOME's
     """
 
+    runner: ClassVar[str] = "flexdome.simulation.runners.primal_dual:PrimalDual"
     _given: dict[str, Any]  # a member's own options, as it was made with them
 
     def __init__(

@@ -127,7 +127,7 @@ class DOPE(ProgramLearner):
         values = baseline_values(safe, est, self.problem.initial)
         return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, own=True)
 
-    def notes(self) -> dict[str, float]:
+    def _notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
         return {"baseline": float(self._now.own)}
 

@@ -93,6 +93,7 @@ class ProgramLearner(Learner):
     given : the member's own options, as they go to a file
     """
 
+    runner: ClassVar[str] = "flexdome.simulation.runners.programs:Programs"
     every_episode: ClassVar[bool] = False  # whether the policy moves between plans too (see ``_step``)
     anew: ClassVar[bool] = False  # whether a plan follows from what was seen alone, and takes no step from the last
     own_randomness: ClassVar[bool] = False  # whether it draws among several policies
@@ -132,7 +133,7 @@ class ProgramLearner(Learner):
         """``own`` again, from what :meth:`_memory` gave, by ``reader.take``."""
         return None
 
-    def notes(self) -> dict[str, float]:
+    def _notes(self) -> dict[str, float]:
         """Numbers about the present plan that go into the history's diagnostics."""
         return {}
 

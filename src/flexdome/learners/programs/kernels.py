@@ -1,4 +1,4 @@
-"""What program-solving learners keep of an episode, and many episodes of a fixed policy in one call.
+"""What program-solving learners keep of an episode.
 
 Counts are dense, (H, S, A) and (H, S, A, S): the confidence sets are about every next state, seen or not. Beside the
 totals there are the same sums *since the last plan*, which iterative learners take their steps from.
@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from flexdome.kernels.jit import kernel
-from flexdome.kernels.rollout import play
 from flexdome.learners.seen.kernels import count_thresholds
 
-__all__ = ["Records", "play_fixed", "record", "record_played"]
+__all__ = ["Records", "record", "record_played"]
 
 
 class Records(NamedTuple):
@@ -72,21 +71,3 @@ def record_played(records, states, actions, rewards, utilities, thresholds, doub
     if record(records, states, actions, rewards, utilities, thresholds, True):
         doubled[0] = 1
     played[0] += 1
-
-
-@kernel
-def play_fixed(records, policies, choice, stop, truth, uniforms, thresholds, begin, end, buffers, doubled, played):
-    """Play and record episodes ``begin`` to ``end`` (numbers of rows), each of policy ``choice[t]``.
-
-    Returns the row after the last one played; with ``stop`` a count that has doubled ends the call.
-    """
-    none = np.zeros((0, 0))
-    for t in range(begin, end):
-        play(policies[choice[t]], truth, uniforms, t, buffers)
-        observed = thresholds[t] if thresholds.size > 0 else none
-        record_played(
-            records, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, observed, doubled, played
-        )  # fmt: skip
-        if doubled[0] and stop:
-            return t + 1
-    return end

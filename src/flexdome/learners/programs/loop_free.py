@@ -21,7 +21,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 from flexdome.learners.programs.confidence import Estimates, TransitionSet, around
-from flexdome.learners.programs.extended import extended_values, upper_occupancy
+from flexdome.learners.programs.extended_kernels import extended_values, upper_occupancy
 
 __all__ = ["LoopFreeSet", "check_constants", "occupancy_bound", "optimistic_value"]
 

@@ -122,7 +122,7 @@ class OptAug(ProgramLearner):
         )
         return Plan.single(policy_of(best.occupancy), before.copy(), best.values, own=best.multipliers)
 
-    def notes(self) -> dict[str, float]:
+    def _notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
         return {"baseline": float(self.planned < self._first)}
 

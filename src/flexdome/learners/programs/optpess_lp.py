@@ -107,7 +107,7 @@ class OptPessLP(ProgramLearner):
                 return Plan.single(policy_of(best.occupancy), best.multipliers, values, own=False)
         return Plan.single(safe.policy.copy(), np.zeros(alpha.size), np.append(own[:1], H + own[1:]), own=True)
 
-    def notes(self) -> dict[str, float]:
+    def _notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
         return {"baseline": float(self._now.own)}
 

@@ -10,8 +10,8 @@ of a confidence set (an S^2 A H program, Efroni et al. 2020):
 
 Neither is built. Both are solved by column generation (:mod:`flexdome.planning.decomposition`): for given multipliers
 the best policy comes from one backward pass, which for a confidence set is extended value iteration
-(:mod:`flexdome.learners.programs.extended`), and a small program mixes the policies found. The values may be of any
-size and rows of p may sum to less than one.
+(:mod:`flexdome.learners.programs.extended_kernels`), and a small program mixes the policies found. The values may be of
+any size and rows of p may sum to less than one.
 
 Where no occupancy meets the thresholds, the one of largest slack is returned and said not to be feasible.
 """
@@ -27,7 +27,7 @@ from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float
 from flexdome.kernels import bellman
 from flexdome.learners.programs.confidence import TransitionSet
-from flexdome.learners.programs.extended import extended_backward, follow
+from flexdome.learners.programs.extended_kernels import extended_backward, follow
 from flexdome.planning.decomposition import (
     FEASIBILITY,
     TOLERANCE,

@@ -54,7 +54,7 @@ def first_occupancy(H: int, S: int, A: int, mu: Float) -> Occupancy:
 
 
 class _Dual:
-    """F of :mod:`flexdome.learners.programs.projection_kernels` for one projection, with the primal point of its last evaluation."""
+    """F of :mod:`~flexdome.learners.programs.projection_kernels`, with the primal point of its last evaluation."""
 
     def __init__(
         self, transitions: TransitionSet, log_x: Float, log_p: Float, mu: Float, u: Float, alpha: Float

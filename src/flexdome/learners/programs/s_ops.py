@@ -89,9 +89,9 @@ class SOPS(SVOPS):
         own = replace(own, upper=upper, weight=weight)
         return Plan(np.stack([known.policy, pi]), weights, own.lam.copy(), values, own)
 
-    def notes(self) -> dict[str, float]:
+    def _notes(self) -> dict[str, float]:
         """With what probability the known safe policy is played, and whether an occupancy was optimistically safe."""
-        return {"baseline": self._now.own.weight, **super().notes()}
+        return {"baseline": self._now.own.weight, **super()._notes()}
 
 
 def mixing(w: Float, tau: Float, beta: Float) -> float:

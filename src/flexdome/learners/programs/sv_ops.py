@@ -154,7 +154,7 @@ class SVOPS(ProgramLearner):
         values: Float = np.einsum("jhsa,hsa->j", self._set.optimistic(est), x)
         return values
 
-    def notes(self) -> dict[str, float]:
+    def _notes(self) -> dict[str, float]:
         """Whether an optimistically safe occupancy was found."""
         return {"safe": float(self._now.own.safe)}
 

@@ -207,6 +207,7 @@ class ProxDOME(Learner):
     """
 
     id: ClassVar[str] = "proxdome"
+    runner: ClassVar[str] = "flexdome.simulation.runners.proximal:Proximal"
     _optimum: Solution | None
 
     def __init__(

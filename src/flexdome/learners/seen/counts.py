@@ -112,7 +112,7 @@ class OptimisticModel:
         slips: bool = False,
         greedy: bool = False,
     ) -> Settings:
-        """The constants of a primal-dual learner on this model; see :class:`flexdome.learners.seen.kernels.Settings`."""
+        """The constants of a primal-dual learner on this model: :class:`flexdome.learners.seen.kernels.Settings`."""
         H, S, A = self.shape
         m = problem.constraints
         caps = np.zeros((H, self.W))
@@ -165,7 +165,7 @@ class OptimisticModel:
         return known.reshape(1 + m, -1)
 
     def reveal(self, problem: Problem, settings: Settings) -> None:
-        """Open every cell and list every row, where something is revealed; see :mod:`flexdome.learners.seen.kernels`."""
+        """Open every cell and list every row, where something is revealed (:mod:`flexdome.learners.seen.kernels`)."""
         if not settings.revealed:
             return
         core, C = self.core, self.C

@@ -1,0 +1,74 @@
+"""The learners that plan now and then: from plan to plan, episodes are played and recorded in one compiled call."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flexdome.kernels.jit import kernel
+from flexdome.kernels.rollout import play
+from flexdome.learners.programs.kernels import record_played
+from flexdome.planning.evaluation import evaluate_batch
+from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
+
+__all__ = ["Programs", "play_fixed"]
+
+
+@kernel
+def play_fixed(records, policies, choice, stop, truth, uniforms, thresholds, begin, end, buffers, doubled, played):
+    """Play and record episodes ``begin`` to ``end`` (numbers of rows), each of policy ``choice[t]``.
+
+    Returns the row after the last one played; with ``stop`` a count that has doubled ends the call.
+    """
+    none = np.zeros((0, 0))
+    for t in range(begin, end):
+        play(policies[choice[t]], truth, uniforms, t, buffers)
+        observed = thresholds[t] if thresholds.size > 0 else none
+        record_played(
+            records, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, observed, doubled, played
+        )  # fmt: skip
+        if doubled[0] and stop:
+            return t + 1
+    return end
+
+
+class Programs(Runner):
+    """Between two plans nothing of the policy changes: it is evaluated once, and what is told is told once."""
+
+    def series(self) -> dict[str, tuple[int, ...]]:
+        """The diagnostics of an episode."""
+        m = self.cmdp.constraints
+        told: dict[str, tuple[int, ...]] = {"value": (), "utilities": (m,), "thresholds": (m,), "margin": (m,)}
+        told |= dict.fromkeys(("replanned", *self.learner._notes()), ())
+        if self.learner.own_randomness:
+            told |= {"drawn_value": (), "drawn_utilities": (m,)}
+        return told
+
+    def run(self, draws: Draws, chunk: Chunk) -> None:
+        """Play, evaluate and learn the chunk's episodes, and fill it."""
+        learner, count, told = self.learner, chunk.exact.size, chunk.diagnostics
+        learner.settle()
+        buffers = buffers_of(self.cmdp)
+        choice = np.zeros(count, dtype=np.int64)
+        done = 0
+        while done < count:
+            begin, (weights, policies) = done, learner.mixture
+            values = evaluate_batch(self.cmdp.model, policies)
+            end = min(done + learner.steady(), count)
+            choice[begin:end] = learner.draws(end - begin)
+            exact, multipliers, planned = weights @ values, learner.multipliers, learner.planned_values
+            about = {"thresholds": learner.thresholds, **learner._notes()}
+            replanned = learner.planned == learner.episode
+            done = play_fixed(
+                learner.records, policies, choice, learner.replan.doubling, self.truth, draws.uniforms,
+                draws.thresholds, begin, end, buffers, learner._doubled, learner._played,
+            )  # fmt: skip
+            chunk.values[begin:done], chunk.multipliers[begin:done] = exact, multipliers
+            told["value"][begin:done], told["utilities"][begin:done] = planned[0], planned[1:]
+            for name, value in about.items():
+                told[name][begin:done] = value
+            told["replanned"][begin] = replanned
+            if learner.own_randomness:
+                drawn = values[choice[begin:done]]
+                told["drawn_value"][begin:done], told["drawn_utilities"][begin:done] = drawn[:, 0], drawn[:, 1:]
+            learner.settle()
+            learner.turn.pause()
