@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 import flexdome as fd
 
@@ -241,7 +242,7 @@ SCALARS = (np.nan, np.inf, -np.inf, -1.0, -1e-300, 1.0 + 1e-6, 2.0, 1.7e308, 5e-
 def changed(valid: Any, rng: np.random.Generator) -> dict[str, Make]:
     """``valid``, an array, with something wrong (or only unusual) about it: what is wrong depends on the seed."""
     array = np.array(valid)
-    if array.ndim == 0 or array.size == 0 or array.dtype == object:
+    if array.ndim == 0 or array.size == 0 or array.dtype.kind not in "buif":
         return {}
     made: dict[str, Make] = {}
     for scalar in SCALARS:
@@ -282,6 +283,53 @@ def changed(valid: Any, rng: np.random.Generator) -> dict[str, Make]:
         "dictionary": lambda: dict(enumerate(array.tolist())),
         "iterator": lambda: iter(array.tolist()),
     }
+    return made
+
+
+ENTRIES = (None, float("nan"), float("inf"), -1.0, 0.0, 0.5, 5e-324, 1.7e308, -1.7e308, 1e100, 2**62, "", "x", b"x")
+TYPES = (pl.String, pl.Categorical, pl.Int8, pl.UInt64, pl.Int128, pl.Float32, pl.Decimal(20, 2), pl.Boolean, pl.Date,
+         pl.Binary, pl.Null)  # fmt: skip
+
+
+def reframed(frame: pl.DataFrame, rng: np.random.Generator, each: int) -> dict[str, Make]:
+    """``frame`` with something wrong (or only unusual) about it; of every column ``each`` entries and types change."""
+    first = frame.columns[0]
+    made: dict[str, Make] = {
+        "no frame but its rows": frame.rows,
+        "a dictionary of its columns": lambda: frame.to_dict(as_series=False),
+        "a lazy frame": frame.lazy,
+        "an array": frame.to_numpy,
+        "its first column": lambda: frame[first],
+        "a frame of nothing": pl.DataFrame,
+        "a frame without rows": frame.clear,
+        "one row": lambda: frame.head(1),
+        "every row twice": lambda: pl.concat([frame, frame]),
+        "rows in reverse": frame.reverse,
+        "columns in reverse": lambda: frame.select(frame.columns[::-1]),
+        "one column of structs": lambda: frame.select(pl.struct(pl.all()).alias(first)),
+        "nulls only": lambda: pl.DataFrame({column: [None] for column in frame.columns}),
+    }
+    for column in frame.columns:
+        made[f"no {column}"] = lambda column=column: frame.drop(column)
+        made[f"{column} a list"] = lambda column=column: frame.with_columns(pl.concat_list(column).alias(column))
+        for k in rng.choice(len(ENTRIES), each, replace=False):
+            row = int(rng.integers(frame.height))
+
+            def put(column: str = column, entry: Any = ENTRIES[k], row: int = row) -> Any:
+                values = frame[column].to_list()
+                values[row] = entry
+                return frame.with_columns(pl.Series(column, values, strict=False))
+
+            made[f"{column}[{row}] {ENTRIES[k]!r}"] = put
+        for k in rng.choice(len(TYPES), each, replace=False):
+
+            def turn(column: str = column, kind: Any = TYPES[k]) -> Any:
+                try:
+                    return frame.with_columns(frame[column].cast(kind, strict=False))
+                except pl.exceptions.PolarsError:
+                    return frame.with_columns(pl.Series(column, [object()] * frame.height, dtype=pl.Object))
+
+            made[f"{column} as {TYPES[k]}"] = turn
     return made
 
 

@@ -12,7 +12,9 @@ import pytest
 import flexdome as fd
 from flexdome import analysis as an
 from flexdome import figures as fg
+from flexdome.analysis.aggregation import EXPONENT_SCHEMA, FINAL_SCHEMA
 from flexdome.errors import OutputError, ValidationError
+from flexdome.experiments import ExperimentSpec
 from flexdome.figures.axes import robust_limits
 from flexdome.figures.style import drawing, extent, readable
 
@@ -329,10 +331,12 @@ def test_rows_that_cannot_be_drawn_are_refused(rows, message):
 
 
 def test_the_comparison_has_a_row_for_each_environment():
-    class Results:
-        curves = pl.concat([curves(), curves(environment="f")])
-
-    figure = fg.comparison_figure(Results())
+    environments = [{"id": "media-v1", "label": name} for name in "ef"]
+    rows = [{"id": "flexdome", "label": name} for name in LEARNERS]
+    spec = ExperimentSpec(name="x", episodes=200, seeds=[0], environments=environments, learners=rows)
+    both = pl.concat([curves(), curves(environment="f")])
+    empty = (pl.DataFrame(schema=schema) for schema in (FINAL_SCHEMA, EXPONENT_SCHEMA))
+    figure = fg.comparison_figure(an.Results(spec, both, *empty))
     assert len(figure.axes) == 8
     assert {"e", "f"} <= set(texts(figure))
 
@@ -407,6 +411,7 @@ def test_labels_with_broken_mathematics_are_drawn_as_they_stand(tmp_path):
     fg.save(figure, tmp_path / "pareto", formats=("png",))
     rows = [fg.Row(BROKEN[1], curves(names=BROKEN[:3], seeds=1))]
     fg.save(fg.curves_figure(rows), tmp_path / "curves", formats=("png",))
+    fg.save(fg.curves_figure(rows, note=BROKEN[0]), tmp_path / "note", formats=("png",))
     assert readable(BROKEN[0]) == r"\$\frac{\$"
     assert readable(BROKEN[3]) == r"a cost of \$5"
     assert readable(BROKEN[4]) == BROKEN[4]

@@ -15,14 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import flexdome as fd
 import flexdome.cmdp.assembly
 import flexdome.cmdp.episode
+from flexdome import analysis as an
+from flexdome import experiments as ex
+from flexdome import figures as fg
 from flexdome import theory
+from flexdome.experiments import ExperimentSpec, Store
 from flexdome.learners import Learner
-from hostile import EVERYWHERE, changed, complaint
+from hostile import EVERYWHERE, changed, complaint, reframed
 
 SEED = 20260
 FILE = ("cannot be", "does not exist", "is not a regular file", "not a flexdome file", "has format")
@@ -96,7 +101,9 @@ class Call:
     """A function and arguments with which it works.
 
     ``named`` are other names that an error may use for an argument; ``same`` tells, before and after a refused call,
-    what must be the same. ``long`` are arguments whose large values are right, and take as long as they say.
+    what must be the same. ``long`` are arguments whose large values are right, and take as long as they say; ``own``
+    are arguments that are functions of the caller's, whose errors are the caller's too. ``each`` is how many entries
+    and types of every column of a frame are changed.
     """
 
     function: Callable[..., Any]
@@ -105,6 +112,8 @@ class Call:
     fixed: tuple[str, ...] = ()
     long: tuple[str, ...] = ()
     same: Callable[[], Any] | None = None
+    own: tuple[str, ...] = ()
+    each: int = 3
 
     def arguments(self) -> list[str]:
         """What can be replaced."""
@@ -121,9 +130,13 @@ class Call:
             rng = np.random.default_rng([seed, *argument.encode()])
             valid = self.valid.get(argument)
             made = {**EVERYWHERE, **(changed(valid, rng) if isinstance(valid, np.ndarray | list) else {})}
+            if isinstance(valid, pl.DataFrame):
+                made |= reframed(valid, rng, self.each)
             names = (argument, *self.named.get(argument, ()))
             for label, make in made.items():
                 if argument in self.long and isinstance(make(), int) and make() > 1000:
+                    continue
+                if argument in self.own and callable(make()):
                     continue
                 wrong = complaint(
                     lambda value, name=argument: self.function(**{**self.valid, name: value}), make, names
@@ -298,12 +311,302 @@ def _alone(learner: Learner, method: str, argument: str, rest: Mapping[str, Any]
     return Call(call, {argument: valid[argument]})
 
 
+class Ramp:
+    """A store whose runs grow with the episode, each at its own pace."""
+
+    def has(self, run: ex.RunSpec) -> bool:
+        return True
+
+    def read(self, run: ex.RunSpec, columns: Any = None) -> pl.DataFrame:
+        t = np.arange(1.0, run.episodes + 1.0)
+        return pl.DataFrame({"reward_gap": t * (1 + run.seed), "violation_0": t / 2.0 - run.seed})
+
+
+def asked() -> dict[str, Any]:
+    rows = [
+        {"id": "flexdome", "label": label, "options": {"bonus_scale": scale}} for label, scale in (("a", 0.1), ("b", 1))
+    ]
+    return {"name": "small", "description": "", "episodes": 20, "seeds": [0, 1], "instance": 0,
+            "environments": [{"id": "media-v1"}], "learners": rows}  # fmt: skip
+
+
+@cache
+def found() -> an.Results:
+    return an.aggregate(Ramp(), ExperimentSpec(**asked()), points=5)
+
+
+def parts() -> dict[str, Any]:
+    return {name: getattr(found(), name) for name in ("experiment", "curves", "finals", "exponents", "missing")}
+
+
+def readers(**given: Any) -> None:
+    """Everything that reads results; the first refusal counts, and any other error."""
+    results, refused = an.Results(**given), []
+    for function, rest in (
+        (an.sensitivity, {"option": "bonus_scale"}),
+        (an.suite_table, {"ours": "a", "opponent": "b"}),
+        (an.table1, {}),
+        (an.verdicts, {"roles": an.Roles(("a",), ("b",), ("b",), ("b",), ("b",))}),
+    ):
+        try:
+            function(results, **rest)
+        except fd.FlexDOMEError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
+
+
+def analyses() -> dict[str, Call]:
+    results, finals = found(), found().finals
+    values = np.array([1.0, 2.0, 4.0, 3.0])
+    settings = {"level": 0.9, "resamples": 50, "seed": 1}
+    suite = {"ours": "a", "opponent": "b"}
+    cast = an.Roles(("a",), ("b",), ("b",), ("b",), ("b",))
+    return {
+        "mean_and_error": Call(an.mean_and_error, {"values": values, "axis": 0}),
+        "iqm": Call(an.iqm, {"values": values, "axis": 0}),
+        "bootstrap_interval": Call(
+            an.bootstrap_interval, {"values": values, "statistic": np.mean, "strata": list("aabb"), **settings}
+        ),
+        "growth_exponent": Call(an.growth_exponent, {"cumulative": np.stack([values.cumsum()] * 2), **settings}),
+        "near_constant": Call(an.near_constant, {"total": 1.0, "late": 0.5, "exponent": an.Exponent(0.5, 0.1, 0.6, 9)}),
+        "near_constant.exponent": Call(
+            lambda **given: an.near_constant(1.0, 0.5, an.Exponent(points=9, low=0.0, **given)),
+            {"value": 0.5, "high": 0.6},
+            {"value": ("exponent",), "high": ("exponent",)},
+        ),
+        "Series": Call(
+            lambda **given: an.Series(**given).finals(), {"gap": values, "violations": np.stack([values, -values])}
+        ),
+        "series_of": Call(
+            lambda frame: an.series_of(frame).finals(),
+            {"frame": Ramp().read(next(results.experiment.runs()))},
+            {"frame": ("the table", "of episode", "gap", "violations")},
+        ),
+        "aggregate": Call(
+            an.aggregate,
+            {"store": Ramp(), "experiment": results.experiment, "points": 5, "skip_missing": False, "threads": 1},
+        ),
+        "Results": Call(readers, parts(), {"finals": ("seed", "instance")}, each=1),
+        "summary": Call(
+            an.summary,
+            {"finals": finals, "by": ["environment", "learner"], "metrics": ["strong_regret", "wobble"], "seed": 0},
+            {"finals": ("by", "metrics")},
+            each=1,
+        ),
+        "sensitivity": Call(an.sensitivity, {"results": results, "option": "bonus_scale", "metrics": ["wobble"]}),
+        "paired_difference": Call(
+            an.paired_difference,
+            {"finals": finals, "metric": "wobble", "a": "a", "b": "b", "environment": "media-v1", "seed": 0},
+            {"finals": ("unknown",)},
+            each=1,
+        ),
+        "suite_table": Call(an.suite_table, {"results": results, **suite}, dict.fromkeys(suite, ("learner",))),
+        "suite_targets": Call(an.suite_targets, {"table": an.suite_table(results, **suite)}),
+        "dominance_table": Call(
+            an.dominance_table, {"finals": finals, "ours": "a"}, {"ours": ("learner",), "finals": ("learner",)}, each=1
+        ),
+        "table1": Call(
+            an.table1, {"results": results, "environments": ["media-v1"]}, {"environments": ("environment",)}
+        ),
+        "Roles": Call(lambda **given: an.verdicts(results, an.Roles(**given)), dict(cast.__dict__)),
+        "roles_of": Call(an.roles_of, {"results": results}),
+        "verdicts": Call(an.verdicts, {"results": results, "roles": cast}),
+    }
+
+
+def figures() -> dict[str, Call]:
+    results = found()
+    summary = an.summary(results.finals, metrics=["strong_regret", "strong_violation"])
+    summary = summary.select("environment", "learner", "metric", "mean", "se")
+    scales = an.sensitivity(results, "bonus_scale").drop("n")
+    curves = results.curves.filter(~pl.col("metric").str.starts_with("weak")).drop("n")
+    style = fg.LineStyle("red", (1.0, 2.0), "o", 1.0)
+    inside = fd.simulate(fd.ProxDOME(told(), episodes=9), world())
+    return {
+        "styles_for": Call(fg.styles_for, {"names": ["a", "b"]}),
+        "LineStyle": Call(fg.LineStyle, {"colour": "red", "dashes": (1.0, 2.0), "marker": "o", "width": 1.0}),
+        "Row": Call(
+            lambda title, curves: fg.curves_figure([fg.Row(title, curves)]),
+            {"title": "one", "curves": curves},
+            {"curves": ("row ",)},
+            each=1,
+        ),
+        "curves_figure": Call(
+            fg.curves_figure,
+            {"rows": [fg.Row("one", curves)], "width": 6.0, "styles": {"a": style}, "share_y": False, "note": ""},
+        ),
+        "comparison_figure": Call(fg.comparison_figure, {"results": results, "width": 6.0}),
+        "sensitivity_figure": Call(
+            fg.sensitivity_figure,
+            {"bonus": scales, "margin": scales, "chosen": {"bonus": 0.1}, "width": 6.0},
+            each=1,
+        ),
+        "sensitivity_figure.chosen": Call(
+            lambda scale: fg.sensitivity_figure(scales, scales, {"bonus": scale}),
+            {"scale": 0.1},
+            {"scale": ("chosen",)},
+        ),
+        "pareto_front": Call(fg.pareto_front, {"points": np.array([[0.0, 5.0], [1.0, 6.0], [2.0, 1.0]])}),
+        "pareto_figure": Call(fg.pareto_figure, {"summary": summary, "width": 6.0}, each=1),
+        "inside_figure": Call(fg.inside_figure, {"history": inside, "constraint": 0, "width": 6.0}),
+        "table_markdown": Call(fg.table_markdown, {"table": an.table1(results)}),
+        "table_figure": Call(fg.table_figure, {"table": an.table1(results).filter(id="flexdome")}, each=1),
+        "save": Call(
+            fg.save,
+            {"figure": fg.pareto_figure(summary), "stem": "x", "formats": [], "data": summary},
+            {"stem": FILE},
+        ),
+    }
+
+
+def one_run() -> ex.RunSpec:
+    return ex.RunSpec(**run_fields())
+
+
+def run_fields() -> dict[str, Any]:
+    rest = {"instance": 0, "seed": 0, "episodes": 3}
+    return {"environment": asked()["environments"][0], "learner": asked()["learners"][0], **rest}
+
+
+def columns(last: int) -> dict[str, Any]:
+    t = np.arange(1, last + 1)
+    return {"episode": t, "reward_gap": t / 2.0, "violation_0": t / 3.0, "multiplier_0": t / 4.0}
+
+
+def everything() -> list[str]:
+    """Every file and folder there is."""
+    return sorted(str(path) for path in Path(".").rglob("*"))
+
+
+def stored(method: str, **rest: Any) -> Callable[..., Any]:
+    """A method of a store that has one run and may write another: what is refused leaves no file."""
+
+    def call(**given: Any) -> None:
+        store, other = Store("store"), one_run().model_copy(update={"seed": 7})
+        if not store.has(one_run()):
+            store.finish(one_run(), columns(3), {})
+        held = everything()
+        try:
+            getattr(store, method)(**rest, **given)
+        except Exception:
+            assert everything() == held, "the call was refused but left a file"
+            raise
+        store.discard(other)
+
+    return call
+
+
+def stores() -> dict[str, Call]:
+    run, other = one_run(), one_run().model_copy(update={"seed": 7})
+    reading = ("folder", "has", "marker", "damage", "checkpoint", "tidy", "discard")
+    return {
+        "Store": Call(Store, {"path": "store"}, {"path": ("a store is a directory",)}),
+        **{f"Store.{method}": Call(stored(method), {"run": run}) for method in reading},
+        "Store.read": Call(stored("read"), {"run": run, "columns": ["reward_gap"]}, {"columns": ("column",)}),
+        "Store.experiments": Call(stored("experiments"), {"skipped": None}),
+        "Store.remember": Call(stored("remember"), {"experiment": ExperimentSpec(**asked())}),
+        "Store.append": Call(
+            stored("append"), {"run": other, "columns": columns(2), "learner": b"x", "seconds": 0.0}
+        ),
+        "Store.append.columns": Call(
+            lambda **given: stored("append", run=other, learner=b"x")(columns=given),
+            columns(2),
+            dict.fromkeys(columns(2), ("columns",)),
+        ),
+        "Store.finish": Call(stored("finish"), {"run": other, "columns": columns(3), "facts": {"wall_seconds": 1.0}}),
+        "Store.finish.facts": Call(lambda fact: stored("finish", run=other, columns=columns(3))(facts={"x": fact}),
+                                   {"fact": 1.0}),
+    }  # fmt: skip
+
+
+def nowhere(**given: Any) -> None:
+    """A cluster where there is none."""
+    try:
+        ex.Cluster(timeout=0.1, **given)
+    except fd.FlexDOMEError as error:
+        if "no Dask scheduler answers" not in str(error):
+            raise
+
+
+def experiments() -> dict[str, Call]:
+    cmdp, run, fields = world(), one_run(), asked()
+    key = ("unknown key",)
+    return {
+        **stores(),
+        "experiment_names": Call(ex.experiment_names),
+        "named_experiment": Call(ex.named_experiment, {"name": "fixed"}, {"name": ("unknown experiment",)}),
+        "find_experiment": Call(ex.find_experiment, {"text": "fixed"}, {"text": ("unknown experiment", *FILE)}),
+        "load_experiment": Call(ex.load_experiment, {"path": "small.toml"}, {"path": FILE}),
+        "make_engine": Call(
+            ex.make_engine, {"workers": 0, "cluster": None, "timeout": 1.0}, {"cluster": ("client", "workers")}
+        ),
+        "Processes": Call(ex.Processes, {"workers": 1}),
+        "Serial": Call(ex.Serial),
+        "Cluster": Call(nowhere, {"client": "tcp://127.0.0.1:1"}),
+        "EnvironmentSpec": Call(
+            lambda **given: ex.EnvironmentSpec(**given),
+            {"id": "media-v1", "options": {}, "label": "x"},
+            {"id": ("environment",), "options": ("option",)},
+        ),
+        "EnvironmentSpec.file": Call(
+            lambda **given: ex.EnvironmentSpec(**given).make(0),
+            {"file": "small.npz"},
+            {"file": (*FILE, "environment", "path")},
+        ),
+        "EnvironmentSpec.make": Call(run.environment.make, {"seed": 0}),
+        "ProblemSpec": Call(
+            lambda **given: ex.ProblemSpec(**given),
+            {"slater_gap": 0.5, "reveal": ["thresholds"], "hide": ["thresholds"], "safe_slack": 0.5},
+        ),
+        "ProblemSpec.make": Call(ex.ProblemSpec().make, {"cmdp": cmdp}),
+        "LearnerSpec": Call(
+            lambda **given: ex.LearnerSpec(**given),
+            {"id": "flexdome", "options": {}, "problem": {}, "label": "x"},
+            {"id": ("learner",), "problem": key, "options": ("option",)},
+        ),
+        "LearnerSpec.options": Call(
+            lambda value: ex.LearnerSpec(id="flexdome", options={"margin_scale": value}).make(cmdp, 10, 0),
+            {"value": 0.1},
+            {"value": ("margin_scale", "options")},
+        ),
+        "LearnerSpec.make": Call(run.learner.make, {"cmdp": cmdp, "episodes": 10, "seed": 0}),
+        "RunSpec": Call(lambda **given: ex.RunSpec(**given).id, run_fields(), {"environment": key, "learner": key}),
+        "RunSpec.make_learner": Call(run.make_learner, {"cmdp": cmdp}),
+        "ExperimentSpec": Call(lambda **given: ExperimentSpec(**given).id, fields, long=("seeds",)),
+        "ExperimentSpec.changed": Call(ExperimentSpec(**fields).changed, fields),
+        "run_experiments": Call(
+            ex.run_experiments,
+            {"experiments": [], "store": Store("store"), "engine": ex.Serial(), "watch": print, "chunk_seconds": 0.0},
+            own=("watch",),
+            same=everything,
+        ),
+    }
+
+
+def histories() -> dict[str, Call]:
+    learner = fd.FlexDOME(told(), episodes=9)
+    one, two = (fd.simulate(learner, world(), episodes=3) for _ in range(2))
+    return {
+        "History + later": Call(lambda later: one + later, {"later": two}, {"later": ("second history",)}),
+        "earlier + History": Call(lambda earlier: earlier + two, {"earlier": one}, {"earlier": ("first history",)}),
+    }
+
+
+@cache
+def rooms() -> dict[str, Call]:
+    return {**analyses(), **figures(), **experiments(), **histories()}
+
+
 @pytest.fixture(autouse=True)
 def somewhere(tmp_path, monkeypatch):
     """A folder with a model and a learner in it; whatever is written stays there."""
     monkeypatch.chdir(tmp_path)
     fd.save_cmdp(world(), "small.npz")
     fd.FlexDOME(told(), episodes=20).save("learner.npz")
+    Path("small.toml").write_text(
+        'episodes = 5\nseeds = [0]\n[[environments]]\nid = "media-v1"\n[[learners]]\nid = "flexdome"\n'
+    )
 
 
 def listed(found: list[str]) -> str:
@@ -313,6 +616,16 @@ def listed(found: list[str]) -> str:
 @pytest.mark.parametrize("name", public())
 def test_a_public_callable_takes_a_value_or_refuses_it_by_name(name):
     found = public()[name].complaints()
+    assert not found, listed(found)
+
+
+SLOW = ("Results", "Row", "curves_figure", "comparison_figure", "sensitivity_figure", "sensitivity_figure.chosen",
+        "pareto_figure", "table_figure", "Store.append", "Store.append.columns")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in rooms()])
+def test_what_reads_results_or_runs_experiments_takes_a_value_or_refuses_it_by_name(name):
+    found = rooms()[name].complaints()
     assert not found, listed(found)
 
 
@@ -340,6 +653,14 @@ def test_every_public_name_is_tried():
     errors = {name for name in dir(fd) if name.endswith("Error")}
     callables = {name for name in dir(fd) if callable(getattr(fd, name))}
     assert callables - errors - kinds <= tried
+
+
+@pytest.mark.parametrize("room", [an, fg, ex], ids=["analysis", "figures", "experiments"])
+def test_every_public_name_of_a_room_is_tried(room):
+    tried = {name.split(".")[0] for name in rooms()}
+    told = {"Event", "Outcome", "Exponent", "Interval", "PairedDifference", "Target", "Verdict"}  # made, never read
+    callables = {name for name in room.__all__ if callable(getattr(room, name))}
+    assert callables - told - {"Engine", "Reader"} <= tried
 
 
 class Written(np.ndarray):

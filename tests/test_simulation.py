@@ -162,7 +162,7 @@ def test_only_a_history_that_continues_another_is_added_to_it() -> None:
     first, _, third = (fd.simulate(learner, cmdp, episodes=10) for _ in range(3))
     with pytest.raises(fd.ValidationError, match="the second history starts at episode 21; it must be 11"):
         first + third
-    with pytest.raises(TypeError):
+    with pytest.raises(fd.ValidationError, match="the second history is 3; it must be a History"):
         first + 3  # type: ignore[operator]
 
 

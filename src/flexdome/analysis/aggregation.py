@@ -17,15 +17,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from flexdome.analysis.frames import as_table, check_column
 from flexdome.analysis.metrics import METRICS, series_of
 from flexdome.analysis.statistics import bootstrap_interval, exponent_episodes, exponent_of_samples, iqm, mean_and_error
-from flexdome.cmdp.validation import Float
+from flexdome.cmdp.validation import Float, as_float, as_int, as_items, as_text, instance_of, one_of, shown, switch
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.experiments import ExperimentSpec, RunSpec
 
 __all__ = ["FINALS", "Reader", "Results", "aggregate", "sensitivity", "summary"]
 
 POINTS = 400  # of a curve: more than a printed panel can show
+MOST_POINTS, MOST_THREADS = 10**6, 1024
 GROWING = ("strong_regret", "strong_violation")
 FINALS = (
     "strong_regret",
@@ -98,6 +100,25 @@ class Results:
     exponents: pl.DataFrame
     missing: tuple[RunSpec, ...] = ()
 
+    def __post_init__(self) -> None:
+        experiment = instance_of("experiment", self.experiment, ExperimentSpec)
+        names = {
+            "environment": [environment.name for environment in experiment.environments],
+            "learner": [learner.name for learner in experiment.learners],
+        }
+        for name, schema, nullable in (
+            ("curves", CURVE_SCHEMA, ("se",)),
+            ("finals", FINAL_SCHEMA, ()),
+            ("exponents", EXPONENT_SCHEMA, ("exponent", "low", "high", "points")),
+        ):
+            frame = as_table(name, getattr(self, name), schema, nullable)
+            for column, known in names.items():
+                rule = f"the experiment has {', '.join(known)}"
+                check_column(name, frame[column], frame[column].is_in(known), rule)
+            object.__setattr__(self, name, frame)
+        missing = as_items("missing", self.missing, "it must be a series of RunSpec", MOST_POINTS)
+        object.__setattr__(self, "missing", tuple(instance_of("missing", run, RunSpec) for run in missing))
+
 
 @dataclass(frozen=True)
 class _Digest:
@@ -123,8 +144,13 @@ def aggregate(
     skip_missing : go on without the runs that the store does not have, and list them in ``missing``; else an error
     threads : readers at work (None: one a core, four at most)
     """
-    if points < 2:
-        raise ValidationError(f"points is {points}; it must be at least 2")
+    if not all(callable(getattr(store, name, None)) for name in ("has", "read")):
+        raise ValidationError(f"store is {shown(store)}; it must have the methods has and read, as a Store")
+    instance_of("experiment", experiment, ExperimentSpec)
+    points = as_int("points", points, 2, MOST_POINTS)
+    skip_missing = switch("skip_missing", skip_missing)
+    if threads is not None:
+        threads = as_int("threads", threads, 1, MOST_THREADS)
     grid = np.unique(np.rint(np.linspace(1, experiment.episodes, points)).astype(np.int64))
     growth = exponent_episodes(experiment.episodes)
     runs = list(experiment.runs())
@@ -164,17 +190,23 @@ def summary(
     the columns of ``by``, then metric, n, mean, se, low, high (of the mean), iqm, iqm_low, iqm_high; se and intervals
     are null where n = 1
     """
+    keys, wanted = _columns(finals, "by", by), _columns(finals, "metrics", metrics)
+    if not keys:
+        raise ValidationError("by is empty; it must name the columns to group by")
+    finals = as_table(
+        "finals", finals, {**dict.fromkeys(("environment", *keys), pl.String), **dict.fromkeys(wanted, pl.Float64)}
+    )
     rows: list[dict[str, Any]] = []
-    for key, group in finals.group_by(list(by), maintain_order=True):
+    for key, group in finals.group_by(keys, maintain_order=True):
         strata = group["environment"].to_list()
-        for metric in metrics:
+        for metric in wanted:
             values = group[metric].to_numpy()
             mean, error = mean_and_error(values)
             interval = bootstrap_interval(values, np.mean, strata, seed=seed)
             middle = bootstrap_interval(values, iqm, strata, seed=seed)
             rows.append(
                 {
-                    **dict(zip(by, key, strict=True)),
+                    **dict(zip(keys, key, strict=True)),
                     "metric": metric,
                     "n": values.size,
                     "mean": float(mean),
@@ -187,7 +219,7 @@ def summary(
                 }
             )
     numbers = ("mean", "se", "low", "high", "iqm", "iqm_low", "iqm_high")
-    schema: dict[str, Any] = {**dict.fromkeys(by, pl.String), "metric": pl.String, "n": pl.Int64}
+    schema: dict[str, Any] = {**dict.fromkeys(keys, pl.String), "metric": pl.String, "n": pl.Int64}
     return pl.DataFrame(rows, schema={**schema, **dict.fromkeys(numbers, pl.Float64)})
 
 
@@ -198,19 +230,28 @@ def sensitivity(results: Results, option: str, metrics: Sequence[str] = GROWING)
     -------
     environment, scale (the option's value), metric, mean, se, n; by environment and scale
     """
+    instance_of("results", results, Results)
+    option = as_text("option", option)
     scales: dict[str, float] = {}
     for learner in results.experiment.learners:
-        value = learner.options.get(option)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValidationError(f"option {option} of {learner.name} is {value!r}; a sensitivity needs a number")
-        if float(value) in scales.values():
+        value = as_float(f"option {option} of {learner.name}", learner.options.get(option))
+        if value in scales.values():
             raise ValidationError(f"two learners have {option} = {value}; a sensitivity needs one of each")
-        scales[learner.name] = float(value)
+        scales[learner.name] = value
     table = summary(results.finals, metrics=metrics)
     return (
         table.with_columns(pl.col("learner").replace_strict(scales, return_dtype=pl.Float64).alias("scale"))
         .select("environment", "scale", "metric", "mean", "se", "n")
         .sort("environment", "scale", "metric", maintain_order=True)
+    )
+
+
+def _columns(frame: pl.DataFrame, name: str, value: Iterable[str]) -> list[str]:
+    """Names of columns of ``frame``, each once."""
+    known = as_table("finals", frame, {}).columns
+    items = as_items(name, value, "it must be names of columns", MOST_POINTS)
+    return list(
+        dict.fromkeys(one_of(f"{name}[{k}]", item, known, "the name of a column") for k, item in enumerate(items))
     )
 
 

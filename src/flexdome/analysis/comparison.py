@@ -11,10 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from flexdome.analysis.frames import as_table
 from flexdome.analysis.statistics import Interval, bootstrap_interval, mean_and_error
+from flexdome.cmdp.validation import as_text
 from flexdome.errors import ValidationError, unknown_name
 
-__all__ = ["PairedDifference", "paired_difference"]
+__all__ = ["KEYS", "PairedDifference", "paired_difference"]
+
+KEYS = {"environment": pl.String, "instance": pl.Int64, "seed": pl.Int64}
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,19 @@ def paired_difference(
 
     The interval is a bootstrap over pairs, within environments where there are several.
     """
-    if metric not in finals.columns:
-        raise unknown_name("metric", metric, finals.columns)
+    finals = as_table("finals", finals, {"learner": pl.String, **KEYS})
+    metric = as_text("metric", metric)
+    metrics = [name for name in finals.columns if name not in ("learner", *KEYS)]
+    if metric not in metrics:
+        raise unknown_name("metric", metric, metrics)
+    finals = as_table("finals", finals, {metric: pl.Float64})
+    a, b = as_text("a", a), as_text("b", b)
     for name in (a, b):
         if name not in finals["learner"]:
             raise unknown_name("learner", name, finals["learner"].unique())
     if environment is not None:
-        finals = finals.filter(pl.col("environment") == environment)
-    keys = ["environment", "instance", "seed"]
+        finals = finals.filter(pl.col("environment") == as_text("environment", environment))
+    keys = list(KEYS)
     first, second = (finals.filter(pl.col("learner") == name).select(*keys, metric) for name in (a, b))
     pairs = first.join(second, on=keys, suffix="_b").sort(keys)
     if not pairs.height:

@@ -21,7 +21,8 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from flexdome.cmdp.validation import Float
+from flexdome.analysis.frames import LARGEST, as_table
+from flexdome.cmdp.validation import Float, as_array, check_range
 from flexdome.errors import ValidationError
 
 __all__ = ["CUMULATIVE", "METRICS", "Series", "series_of"]
@@ -42,6 +43,16 @@ class Series:
 
     gap: Float
     violations: Float
+
+    def __post_init__(self) -> None:
+        for name, axes, rule in (("gap", 1, "(T,)"), ("violations", 2, "(m, T)")):
+            array, _ = as_array(name, getattr(self, name))
+            check_range(name, array, -LARGEST, LARGEST)
+            if array.ndim != axes or array.size == 0:
+                raise ValidationError(f"{name} has shape {array.shape}; it must be {rule}, and not empty")
+            object.__setattr__(self, name, array)
+        if self.violations.shape[1] != self.gap.size:
+            raise ValidationError(f"violations has {self.violations.shape[1]} episodes; gap has {self.gap.size}")
 
     @property
     def episodes(self) -> int:
@@ -111,6 +122,7 @@ def series_of(frame: pl.DataFrame) -> Series:
     >>> series.strong_regret.tolist(), series.weak_regret.tolist(), series.strong_violation.tolist()
     ([1.0, 1.0, 3.0], [1.0, 0.0, 2.0], [0.5, 0.5, 0.5])
     """
+    as_table("frame", frame, {})
     count = sum(name.startswith("violation_") for name in frame.columns)
     names = [f"violation_{i}" for i in range(count)]
     missing = [name for name in ("reward_gap", *(names or ["violation_0"])) if name not in frame.columns]
@@ -118,6 +130,7 @@ def series_of(frame: pl.DataFrame) -> Series:
         raise ValidationError(f"the table has no column {missing[0]}; its columns are {', '.join(frame.columns)}")
     if not frame.height:
         raise ValidationError("the table has no episodes")
+    frame = as_table("frame", frame, dict.fromkeys(("reward_gap", *names), pl.Float64), finite=False)
     gap = frame["reward_gap"].to_numpy()
     violations = np.stack([frame[name].to_numpy() for name in names])
     for name, array in (("reward_gap", gap[np.newaxis]), ("violation", violations)):

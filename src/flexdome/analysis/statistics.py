@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from flexdome.cmdp.validation import Float
-from flexdome.errors import ValidationError
+from flexdome.analysis.frames import LARGEST
+from flexdome.cmdp.validation import Float, as_array, as_float, as_int, as_items, check_range, check_room, shown
+from flexdome.errors import FlexDOMEError, ValidationError
 
 __all__ = [
     "Exponent",
@@ -30,7 +31,7 @@ __all__ = [
     "mean_and_error",
 ]
 
-RESAMPLES = 2_000
+RESAMPLES, MOST_RESAMPLES = 2_000, 10**8
 LEVEL = 0.95
 POINTS = 50  # of an exponent's fit
 FEWEST = 10  # of them that must be positive
@@ -69,10 +70,8 @@ def mean_and_error(values: npt.ArrayLike, axis: int = 0) -> tuple[Float, Float]:
     >>> round(float(mean), 3), round(float(error), 3)
     (2.0, 0.577)
     """
-    array = np.asarray(values, dtype=np.float64)
+    array, axis = _samples(values, axis)
     count = array.shape[axis]
-    if count == 0:
-        raise ValidationError("there are no values to average")
     mean: Float = np.asarray(array.mean(axis=axis))
     if count == 1:
         return mean, np.full_like(mean, np.nan)
@@ -85,7 +84,8 @@ def iqm(values: npt.ArrayLike, axis: int = 0) -> Float:
     >>> float(iqm([0.0, 1.0, 2.0, 3.0, 1000.0]))
     2.0
     """
-    result: Float = np.asarray(stats.trim_mean(np.asarray(values, dtype=np.float64), 0.25, axis=axis))
+    array, axis = _samples(values, axis)
+    result: Float = np.asarray(stats.trim_mean(array, 0.25, axis=axis))
     return result
 
 
@@ -108,15 +108,22 @@ def bootstrap_interval(
     >>> bootstrap_interval([1.0, 1.0, 1.0])
     Interval(low=1.0, high=1.0)
     """
-    data = np.asarray(values, dtype=np.float64)
+    data = _numbers("values", values)
     if data.ndim != 1 or data.size == 0:
         raise ValidationError(f"values has shape {data.shape}; it must be (n,) with n > 0")
-    if not 0.0 < level < 1.0:
-        raise ValidationError(f"level is {level}; it must lie in (0, 1)")
+    level = _as_level(level)
+    picked = _resampled(data.size, strata, resamples, seed)
     if data.size == 1:
         return None
-    picked = _resampled(data.size, strata, resamples, seed)
-    found = np.asarray(statistic(data[picked], axis=-1))
+    try:
+        told = statistic(data[picked], axis=-1)
+    except FlexDOMEError:
+        raise
+    except Exception as error:  # whatever a foreign function raises
+        raise ValidationError(f"statistic fails on an array {picked.shape}: {type(error).__name__}: {error}") from error
+    found = _numbers("statistic", told)
+    if found.shape != picked.shape[:1]:
+        raise ValidationError(f"statistic gives the shape {found.shape}; it must be {picked.shape[:1]}")
     return _percentiles(found, level)
 
 
@@ -140,7 +147,7 @@ def growth_exponent(
     >>> str(growth_exponent(np.sqrt(np.arange(1.0, 1001.0))))
     '0.50'
     """
-    array = np.atleast_2d(np.asarray(cumulative, dtype=np.float64))
+    array = np.atleast_2d(_numbers("cumulative", cumulative))
     if array.ndim != 2 or array.size == 0:
         raise ValidationError(f"cumulative has shape {array.shape}; it must be (n_seeds, T)")
     t = exponent_episodes(array.shape[1])
@@ -158,6 +165,8 @@ def exponent_of_samples(
     """:func:`growth_exponent` from the values (n_seeds, k) at the episodes ``t`` (k,) alone."""
     if not (samples >= 0.0).all():
         raise ValidationError(f"the cumulative series has the value {samples.min()}; exponents need values >= 0")
+    level = _as_level(level)
+    picked = _resampled(samples.shape[0], None, resamples, seed)
     log_t = np.log(t)
     mean = samples.mean(axis=0)
     points = int(np.count_nonzero(mean))
@@ -166,10 +175,33 @@ def exponent_of_samples(
     value = float(_slopes(mean[np.newaxis], log_t)[0])
     if samples.shape[0] == 1:
         return Exponent(value, None, None, points)
-    picked = _resampled(samples.shape[0], None, resamples, seed)
     counts = np.stack([np.bincount(row, minlength=samples.shape[0]) for row in picked])
     interval = _percentiles(_slopes(counts @ samples, log_t), level)  # of sums: a scale has no slope
     return Exponent(value, interval.low, interval.high, points)
+
+
+def _numbers(name: str, values: npt.ArrayLike) -> Float:
+    array, _ = as_array(name, values)
+    check_range(name, array, -LARGEST, LARGEST)
+    return array
+
+
+def _samples(values: npt.ArrayLike, axis: int) -> tuple[Float, int]:
+    """The values, and which axis of them is averaged over."""
+    array = _numbers("values", values)
+    if array.ndim == 0:
+        raise ValidationError(f"values is {shown(values)}; it must have an axis to average over")
+    axis = as_int("axis", axis, -array.ndim, array.ndim - 1)
+    if array.shape[axis] == 0:
+        raise ValidationError("there are no values to average")
+    return array, axis
+
+
+def _as_level(level: float) -> float:
+    number = as_float("level", level)
+    if not 0.0 < number < 1.0:
+        raise ValidationError(f"level is {shown(number)}; it must lie in (0, 1)")
+    return number
 
 
 def _slopes(rows: Float, log_t: Float) -> Float:
@@ -185,14 +217,20 @@ def _slopes(rows: Float, log_t: Float) -> Float:
 
 def _resampled(size: int, strata: Sequence[Any] | None, resamples: int, seed: int) -> npt.NDArray[np.int64]:
     """(resamples, size) indices, drawn with replacement within each stratum."""
-    rng = np.random.default_rng(seed)
+    resamples = as_int("resamples", resamples, 1, MOST_RESAMPLES)
+    check_room(f"resamples is {resamples}; the resamples", 4 * resamples * size)
+    rng = np.random.default_rng(as_int("seed", seed, 0))
     if strata is None:
         return rng.integers(size, size=(resamples, size))
-    if len(strata) != size:
-        raise ValidationError(f"strata has {len(strata)} labels; values has {size}")
+    labels = as_items("strata", strata, "it must be a label for each value", max(size, POINTS))
+    if len(labels) != size:
+        raise ValidationError(f"strata has {len(labels)} labels; values has {size}")
     groups: dict[Any, list[int]] = {}
-    for k, label in enumerate(strata):
-        groups.setdefault(label, []).append(k)
+    for k, label in enumerate(labels):
+        try:
+            groups.setdefault(label, []).append(k)
+        except Exception as error:  # of a foreign __hash__ or __eq__
+            raise ValidationError(f"strata[{k}] is {shown(label)}; a label must be hashable") from error
     parts = [np.array(group)[rng.integers(len(group), size=(resamples, len(group)))] for group in groups.values()]
     return np.concatenate(parts, axis=1)
 

@@ -14,7 +14,10 @@ import numpy as np
 import polars as pl
 
 from flexdome.analysis.aggregation import Results
+from flexdome.analysis.comparison import KEYS
+from flexdome.analysis.frames import as_table
 from flexdome.analysis.verdicts import number
+from flexdome.cmdp.validation import as_text, instance_of
 from flexdome.errors import unknown_name
 
 __all__ = ["TARGETS", "Target", "dominance_table", "suite_table", "suite_targets"]
@@ -24,6 +27,17 @@ QUARTER, TENTH = 0.25, 0.1
 SLOW = 0.55
 CLOSE = 0.006
 MOST = 0.75
+COLUMNS = (
+    "regret",
+    "opponent_regret",
+    "ratio",
+    "violation",
+    "opponent_violation",
+    "worst_late",
+    "exponent",
+    "gap_share",
+)
+SCHEMA = {"environment": pl.String, "n": pl.Int64, **dict.fromkeys(COLUMNS, pl.Float64)}
 TARGETS = {
     1: f"strong violation after the first tenth of the episodes below {LATE} in every run",
     2: "strong regret at most a quarter of the opponent's on every family",
@@ -51,7 +65,8 @@ def suite_table(results: Results, ours: str, opponent: str) -> pl.DataFrame:
     environment, n, regret, opponent_regret, ratio, violation, opponent_violation, worst_late (largest late violation of
     a run), exponent (of the strong regret; null where it is zero), gap_share (mean last gap over the horizon)
     """
-    names = [learner.name for learner in results.experiment.learners]
+    names = [learner.name for learner in instance_of("results", results, Results).experiment.learners]
+    ours, opponent = as_text("ours", ours), as_text("opponent", opponent)
     for name in (ours, opponent):
         if name not in names:
             raise unknown_name("learner", name, names)
@@ -84,21 +99,12 @@ def suite_table(results: Results, ours: str, opponent: str) -> pl.DataFrame:
                 "gap_share": float(mine["last_gap"].to_numpy().mean()) / horizon,
             }
         )
-    columns = (
-        "regret",
-        "opponent_regret",
-        "ratio",
-        "violation",
-        "opponent_violation",
-        "worst_late",
-        "exponent",
-        "gap_share",
-    )
-    return pl.DataFrame(rows, schema={"environment": pl.String, "n": pl.Int64, **dict.fromkeys(columns, pl.Float64)})
+    return pl.DataFrame(rows, schema=SCHEMA)
 
 
 def suite_targets(table: pl.DataFrame) -> tuple[Target, ...]:
     """The targets, each with the family that decides it."""
+    table = as_table("table", table, SCHEMA, nullable=("ratio", "exponent"))
     ratio = table.filter(pl.col("ratio").is_not_null())
     grown = table.filter(pl.col("exponent").is_not_null())
     no_more = int((table["violation"] <= table["opponent_violation"]).sum())
@@ -140,9 +146,11 @@ def dominance_table(finals: pl.DataFrame, ours: str) -> pl.DataFrame:
     learner, environments (where both ran), both (ours has less of both, or less of one and as much of the other),
     violation (ours has less violation and more regret), regret (the reverse), neither
     """
+    metrics, same = ["strong_regret", "strong_violation"], list(KEYS)
+    finals = as_table("finals", finals, {"learner": pl.String, **KEYS, **dict.fromkeys(metrics, pl.Float64)})
+    ours = as_text("ours", ours)
     if ours not in finals["learner"]:
         raise unknown_name("learner", ours, finals["learner"].unique(maintain_order=True).to_list())
-    metrics, same = ["strong_regret", "strong_violation"], ["environment", "instance", "seed"]
     mine = finals.filter(pl.col("learner") == ours).select(*same, *metrics)
     pairs = (
         finals.filter(pl.col("learner") != ours)

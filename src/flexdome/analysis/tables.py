@@ -12,11 +12,14 @@ from typing import Any
 import polars as pl
 
 from flexdome.analysis.aggregation import Results
+from flexdome.analysis.frames import only_row
+from flexdome.cmdp.validation import as_items, as_text, instance_of
 from flexdome.errors import ValidationError
 from flexdome.learners import LEARNERS, Entry
 
 __all__ = ["PAPER", "table1"]
 
+MOST = 10_000  # results, or names
 PAPER = {
     "optaug": "OPTAUG-CMDP",
     "cpd-po": "CPD-PO",
@@ -71,11 +74,16 @@ def table1(results: Results | Iterable[Results] = (), environments: Sequence[str
     it was given, as a part of the Slater gap; null where it was given none), environment, episodes, n, and for regret
     and violation ``_exponent``, ``_low``, ``_high``
     """
-    if isinstance(results, Results):
-        results = (results,)
-    measured = [row for result in results for row in _measured(result)]
+    items = (
+        [results]
+        if isinstance(results, Results)
+        else as_items("results", results, "it must be a series of Results", MOST)
+    )
+    measured = [row for k, one in enumerate(items) for row in _measured(instance_of(f"results[{k}]", one, Results))]
     if environments is not None:
         known = {row["environment"] for row in measured}
+        named = as_items("environments", environments, "it must be names of environments", MOST)
+        environments = [as_text(f"environments[{k}]", name) for k, name in enumerate(named)]
         for name in environments:
             if measured and name not in known:
                 raise ValidationError(f"environment {name!r} was not measured; these were: {', '.join(sorted(known))}")
@@ -120,7 +128,7 @@ def _measured(result: Results) -> list[dict[str, Any]]:
             "n": group["n"].max(),
         }
         for metric, prefix in (("strong_regret", "regret"), ("strong_violation", "violation")):
-            found = group.row(by_predicate=pl.col("metric") == metric, named=True)
+            found = only_row("exponents", group, environment=str(environment), learner=spec.name, metric=metric)
             row |= {f"{prefix}_{name}": found[name] for name in ("exponent", "low", "high")}
         rows.append(row)
     return rows

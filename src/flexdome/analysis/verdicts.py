@@ -23,17 +23,20 @@ Where an interval that has to lie on one side of zero contains it, the statement
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import polars as pl
 
 from flexdome.analysis.aggregation import Results
 from flexdome.analysis.comparison import PairedDifference, paired_difference
+from flexdome.analysis.frames import only_row
 from flexdome.analysis.statistics import Exponent
+from flexdome.cmdp.validation import as_float, as_items, as_text, instance_of
 from flexdome.experiments import LearnerSpec
 
 __all__ = ["CLAIMS", "Roles", "Verdict", "near_constant", "roles_of", "verdicts"]
 
+MOST_NAMES = 10_000
 LATE_SHARE = 0.05
 FLAT_EXPONENT = 0.1
 SLIGHT = 2.0
@@ -80,6 +83,11 @@ class Roles:
     no_regularisation: tuple[str, ...] = ()
     oracle: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for part in (field.name for field in fields(self)):
+            names = as_items(part, getattr(self, part), "it must be names of learners", MOST_NAMES)
+            object.__setattr__(self, part, tuple(as_text(f"{part}[{k}]", name) for k, name in enumerate(names)))
+
     @property
     def baselines(self) -> tuple[str, ...]:
         """UOpt-RPGPD and Vanilla PD."""
@@ -89,7 +97,7 @@ class Roles:
 def roles_of(results: Results) -> Roles:
     """The parts that follow from the learners' ids and options; FlexDOME without a margin plays none."""
     parts: dict[str, list[str]] = {}
-    for learner in results.experiment.learners:
+    for learner in instance_of("results", results, Results).experiment.learners:
         part = _part(learner)
         if part is not None:
             parts.setdefault(part, []).append(learner.name)
@@ -98,11 +106,13 @@ def roles_of(results: Results) -> Roles:
 
 def near_constant(total: float, late: float, exponent: Exponent | None) -> bool:
     """Whether a strong violation ``total``, ``late`` of it after the first tenth, is near-constant (rule 1)."""
+    total, late = as_float("total", total), as_float("late", late)
     if total == 0.0 or late < LATE_SHARE * total:
         return True
     if exponent is None:
         return False
-    return (exponent.value if exponent.high is None else exponent.high) < FLAT_EXPONENT
+    high = instance_of("exponent", exponent, Exponent).high
+    return as_float("exponent", exponent.value if high is None else high) < FLAT_EXPONENT
 
 
 def verdicts(results: Results, roles: Roles | None = None) -> tuple[Verdict, ...]:
@@ -110,7 +120,8 @@ def verdicts(results: Results, roles: Roles | None = None) -> tuple[Verdict, ...
 
     Where there are several settings of FlexDOME an ablation is compared with the one that has the same options.
     """
-    roles = roles or roles_of(results)
+    instance_of("results", results, Results)
+    roles = roles_of(results) if roles is None else instance_of("roles", roles, Roles)
     found: list[Verdict] = []
     for environment in results.finals["environment"].unique(maintain_order=True):
         seen = set(results.finals.filter(pl.col("environment") == environment)["learner"])
@@ -157,8 +168,8 @@ class _Case:
         return settings[0] == settings[1]
 
     def exponent(self, learner: str, metric: str) -> Exponent | None:
-        these = (pl.col("environment") == self.environment) & (pl.col("learner") == learner)
-        row = self.results.exponents.row(by_predicate=these & (pl.col("metric") == metric), named=True)
+        where = {"environment": self.environment, "learner": learner, "metric": metric}
+        row = only_row("exponents", self.results.exponents, **where)
         if row["exponent"] is None:
             return None
         return Exponent(row["exponent"], row["low"], row["high"], row["points"])

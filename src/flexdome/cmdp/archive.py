@@ -25,7 +25,7 @@ import numpy.typing as npt
 from flexdome.cmdp.validation import shown
 from flexdome.errors import FileFormatError, OutputError, ValidationError
 
-__all__ = ["read_archive", "write_archive", "write_whole"]
+__all__ = ["as_path", "read_archive", "write_archive", "write_whole"]
 
 HEADER = "header"
 LONGEST_PATH = 4096  # bytes
@@ -57,7 +57,7 @@ def write_whole(path: PathLike, data: bytes) -> None:
 @contextmanager
 def replacing(path: PathLike) -> Iterator[IO[bytes]]:
     """A file under a temporary name that takes its place at ``path`` when it is whole and on disk."""
-    target = Path(os.path.realpath(_as_path(path)))  # a link stays a link: what it points to is replaced
+    target = Path(os.path.realpath(as_path("path", path)))  # a link stays a link: what it points to is replaced
     temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         # Not tempfile: its files are for one user, and this one becomes a file for whoever the umask lets in.
@@ -88,7 +88,7 @@ def read_archive(path: PathLike, kind: str, version: int) -> tuple[dict[str, Any
 
     The arrays are read-only. Anything that is wrong with the file is a :class:`FileFormatError`.
     """
-    target = _as_path(path)
+    target = as_path("path", path)
     try:
         if not target.is_file():
             raise FileFormatError("is not a regular file" if target.exists() else "does not exist")
@@ -111,13 +111,14 @@ def read_archive(path: PathLike, kind: str, version: int) -> tuple[dict[str, Any
     return header, arrays
 
 
-def _as_path(path: PathLike) -> Path:
+def as_path(name: str, path: PathLike) -> Path:
+    """A path that a file or a directory can have."""
     try:
         text = os.fspath(path)
         if not isinstance(text, str) or not text or "\0" in text or len(os.fsencode(text)) > LONGEST_PATH:
             raise TypeError
     except Exception as error:  # a foreign __fspath__, or half of a surrogate pair
-        raise ValidationError(f"path is {shown(path)}; it must be the path of a file") from error
+        raise ValidationError(f"{name} is {shown(path)}; it must be the path of a file") from error
     return Path(text)
 
 

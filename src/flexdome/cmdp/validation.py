@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Collection, Iterable, Mapping, Sized
 from itertools import islice
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,12 @@ __all__ = [
     "as_items",
     "as_positive",
     "as_raw",
+    "as_text",
     "check_range",
     "check_room",
     "check_rows",
     "frozen",
+    "instance_of",
     "is_frozen",
     "one_of",
     "shown",
@@ -39,11 +41,13 @@ __all__ = [
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int32]
+Kind = TypeVar("Kind")
 
 ROW_TOLERANCE = 1e-9
 ROW_TOLERANCE_FLOAT32 = 1e-5
 LARGEST_SIZE = 2**31 - 1  # of S, A and H: states are kept as int32
 TECHNICAL = 1e50  # a bound above this is there against overflow: nobody who gave -1 wants to hear of it
+LONGEST_TEXT = 10_000  # characters of what somebody is to read
 LONGEST_SERIES = 2**28  # entries of what is no array yet: a range of 10**12 must not become one
 
 
@@ -153,6 +157,26 @@ def one_of(name: str, value: Any, names: Collection[str], rule: str = "") -> str
     if text is None or text not in names:
         raise ValidationError(f"{name} is {shown(value)}; it must be {rule or ' or '.join(repr(n) for n in names)}")
     return text
+
+
+def as_text(name: str, value: Any) -> str:
+    """``value``, a string that can be read: every character is printed, or ends a line."""
+    if not isinstance(value, str):
+        raise ValidationError(f"{name} is {shown(value)}; it must be a string")
+    text = str.__str__(value)
+    if len(text) > LONGEST_TEXT:
+        raise ValidationError(f"{name} has {len(text)} characters; it must have at most {LONGEST_TEXT}")
+    for k, character in enumerate(text):
+        if not character.isprintable() and character != "\n":
+            raise ValidationError(f"{name}[{k}] is {character!a}; it must be a character that can be printed")
+    return text
+
+
+def instance_of(name: str, value: Any, kind: type[Kind]) -> Kind:
+    """``value``, of the class ``kind``."""
+    if not isinstance(value, kind):
+        raise ValidationError(f"{name} is {shown(value)}; it must be of the class {kind.__name__}")
+    return value
 
 
 def as_items(name: str, value: Any, rule: str, most: int = 2**24) -> list[Any]:

@@ -13,7 +13,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
-from flexdome.errors import FileFormatError, FlexDOMEError
+from flexdome.cmdp.validation import as_float, as_items, instance_of, shown
+from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError
 from flexdome.experiments.engines import GONE, Engine, Serial
 from flexdome.experiments.specs import ExperimentSpec, RunSpec
 from flexdome.experiments.store import Store
@@ -23,6 +24,8 @@ __all__ = ["Event", "Outcome", "run_experiments"]
 
 CHUNK_SECONDS = 4.0  # between checkpoints of one run
 TEND_SECONDS = 1.0  # between two looks at the workers while nothing comes back
+ENGINE = ("slots", "lost", "submit", "recover", "tend", "__enter__", "__exit__")  # what an engine has
+MOST = 10_000  # experiments
 ATTEMPTS = 3  # deaths of a worker under one call, alone in hand, before the run is given up
 
 
@@ -83,7 +86,14 @@ def run_experiments(
     >>> first.computed, again.computed, again.stored
     (2, 0, 2)
     """
-    experiments = list(experiments)
+    items = as_items("experiments", experiments, "it must be a series of ExperimentSpec", MOST)
+    experiments = [instance_of(f"experiments[{k}]", item, ExperimentSpec) for k, item in enumerate(items)]
+    instance_of("store", store, Store)
+    if engine is not None and not all(hasattr(engine, name) for name in ENGINE):
+        raise ValidationError(f"engine is {shown(engine)}; it must be an Engine, as make_engine makes")
+    if not callable(watch):
+        raise ValidationError(f"watch is {shown(watch)}; it must be a function of an Event")
+    chunk_seconds = as_float("chunk_seconds", chunk_seconds, 0.0)
     for experiment in experiments:
         experiment.check()
     with store.writing():

@@ -24,12 +24,14 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from flexdome.cmdp.validation import as_float
+from flexdome.cmdp.validation import as_float, as_int, shown
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.experiments import installation
 
 __all__ = ["Cluster", "Engine", "Processes", "Serial", "make_engine"]
 
+MOST_WORKERS = 4096
+LONGEST_TIMEOUT = 1e9  # seconds
 TIMEOUT = 60.0  # seconds for a cluster to answer, and to have a worker that fits
 ANSWER = 5.0  # seconds after which the scheduler is asked again
 GONE = "the cluster is gone; what it had finished is stored, and the same command goes on from it"
@@ -103,7 +105,7 @@ class Processes:
     lost = (BrokenExecutor,)
 
     def __init__(self, workers: int) -> None:
-        self.slots = workers
+        self.slots = as_int("workers", workers, 1, MOST_WORKERS)
         self._pool: ProcessPoolExecutor | None = None
 
     def _started(self) -> ProcessPoolExecutor:
@@ -203,12 +205,12 @@ class Cluster:
             from distributed.scheduler import KilledWorker
         except ImportError:
             raise FlexDOMEError("a cluster needs Dask; install the extra: pip install 'flexdome[dask]'") from None
-        self._timeout = as_float("timeout", timeout, 0.1)
+        self._timeout = _as_timeout(timeout)
         self._owned = isinstance(client, str)
         if self._owned:
             client = _connected(client, self._timeout)
         elif not isinstance(client, Client):
-            raise ValidationError(f"client is {client!r}; it must be a distributed.Client or an address")
+            raise ValidationError(f"client is {shown(client)}; it must be a distributed.Client or an address")
         self._client = client
         self.lost: tuple[type[BaseException], ...] = (KilledWorker,)
         self._own = installation.installed() | {"sources": installation.LOADED}
@@ -390,6 +392,10 @@ def _connected(address: str, timeout: float) -> Any:
         raise FlexDOMEError(f"no Dask scheduler answers at {address!r}: {reason}") from None
 
 
+def _as_timeout(seconds: float) -> float:
+    return as_float("timeout", seconds, 0.1, LONGEST_TIMEOUT)
+
+
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [""])[0]
 
@@ -399,13 +405,12 @@ def make_engine(workers: int | None = None, cluster: Any = None, timeout: float 
 
     ``timeout`` is how many seconds a cluster is given to answer, and to have a worker that can be used.
     """
+    timeout = _as_timeout(timeout)
     if cluster is not None:
         if workers is not None:
-            raise ValidationError(f"workers is {workers}; a cluster has its own")
+            raise ValidationError(f"workers is {shown(workers)}; a cluster has its own")
         return Cluster(cluster, timeout)
-    count = _cores() if workers is None else workers
-    if count < 0:
-        raise ValidationError(f"workers is {count}; it must be at least 0")
+    count = _cores() if workers is None else as_int("workers", workers, 0, MOST_WORKERS)
     return Serial() if count == 0 else Processes(count)
 
 

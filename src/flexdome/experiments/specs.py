@@ -31,7 +31,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -40,7 +40,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, fi
 from pydantic import ValidationError as PydanticError
 
 from flexdome.cmdp import CMDP, Problem, load_cmdp
-from flexdome.cmdp.validation import shown
+from flexdome.cmdp.archive import as_path
+from flexdome.cmdp.validation import as_int, as_items, instance_of, shown
 from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError, unknown_name
 from flexdome.families import ENVIRONMENTS, make_cmdp
 from flexdome.learners import LEARNERS, Learner, make_learner
@@ -50,6 +51,7 @@ from flexdome.theory.constants import LONGEST
 __all__ = ["EnvironmentSpec", "ExperimentSpec", "LearnerSpec", "ProblemSpec", "RunSpec", "load_experiment"]
 
 JSON_KINDS = ("list", "dict", "str", "bool", "int", "float", "none")
+MOST = 10**6  # seeds, environments or learners
 SEMANTICS = 1  # raised whenever the same data would give another result
 
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
@@ -68,6 +70,13 @@ Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f
 Revealed = Literal["thresholds", "rewards", "utilities", "transitions"]
 
 
+def _bounded(name: str, value: Any) -> Any:
+    """``value``, or its entries: pydantic would take a range of 10**12 and make it a tuple."""
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping, list, tuple, BaseModel)):
+        return as_items(name, value, "it must be a list", MOST)
+    return value
+
+
 class Spec(BaseModel):
     """Frozen, nothing unknown."""
 
@@ -75,11 +84,13 @@ class Spec(BaseModel):
 
     def __init__(self, **data: Any) -> None:
         try:
-            super().__init__(**data)
+            super().__init__(**{name: _bounded(name, value) for name, value in data.items()})
         except PydanticError as error:
             raise ValidationError(_sentence(type(self), error)) from None
         except RecursionError:
             raise ValidationError(f"a field of {type(self).__name__} is nested too deeply") from None
+        except TypeError as error:  # the fields of an inner table come as keywords
+            raise ValidationError(f"{' or '.join(data)} of {type(self).__name__} cannot be read: {error}") from None
 
 
 class EnvironmentSpec(Spec):
@@ -134,6 +145,7 @@ class EnvironmentSpec(Spec):
         """The instance ``seed``."""
         if self.id is not None:
             return make_cmdp(self.id, seed=seed, **self.options)
+        as_int("seed", seed, 0)
         return load_cmdp(str(self.file))
 
 
@@ -154,7 +166,7 @@ class ProblemSpec(Spec):
 
     def make(self, cmdp: CMDP) -> Problem:
         """The problem of ``cmdp``."""
-        return cmdp.problem(slater_gap=self.slater_gap, reveal=self.reveal, hide=self.hide)
+        return instance_of("cmdp", cmdp, CMDP).problem(slater_gap=self.slater_gap, reveal=self.reveal, hide=self.hide)
 
 
 class LearnerSpec(Spec):
@@ -188,6 +200,7 @@ class LearnerSpec(Spec):
 
     def make(self, cmdp: CMDP, episodes: int, seed: int) -> Learner:
         """The learner, for one run on ``cmdp``."""
+        instance_of("cmdp", cmdp, CMDP)
         options: dict[str, Any] = dict(self.options)
         if self.problem.safe_slack is not None:
             options["safe_policy"] = safe_policy(cmdp, self.problem.safe_slack * slater_gap(cmdp))
@@ -287,7 +300,7 @@ class ExperimentSpec(Spec):
 
 def load_experiment(path: str | Path) -> ExperimentSpec:
     """Read an experiment from a TOML file; everything wrong with it is one sentence with the file's name."""
-    target = Path(path)
+    target = as_path("path", path)
     try:
         content = tomllib.loads(target.read_text(encoding="utf-8"))
     except OSError as error:

@@ -41,7 +41,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from flexdome.cmdp.archive import read_archive, write_whole
+from flexdome.cmdp.archive import as_path, read_archive, write_whole
+from flexdome.cmdp.validation import as_float, as_items, as_raw, as_text, instance_of, shown
 from flexdome.errors import FileFormatError, FlexDOMEError, OutputError, ValidationError
 from flexdome.experiments.specs import ExperimentSpec, RunSpec
 from flexdome.learners.files import FORMAT as KIND
@@ -58,6 +59,7 @@ OURS = re.compile(
 SHA256 = re.compile(r"[0-9a-f]{64}")
 COLUMN = re.compile(r"reward_gap|(violation|multiplier)_[0-9]+")
 LARGEST = 1 << 26  # bytes of JSON
+MOST = 10_000  # columns
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Store:
     """The results under one directory."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = as_path("path", path)
         if self.path.exists() and not self.path.is_dir():
             raise ValidationError(f"{self.path} is a file; a store is a directory")
 
@@ -81,7 +83,7 @@ class Store:
 
     def folder(self, run: RunSpec) -> Path:
         """The directory of a run."""
-        return self.path / "runs" / run.id
+        return self.path / "runs" / instance_of("run", run, RunSpec).id
 
     def _own_folder(self, run: RunSpec) -> Path:
         """The directory of a run, which must be one, and no link to one."""
@@ -126,6 +128,9 @@ class Store:
         """
         if not self.has(run):
             raise FlexDOMEError(f"run {run.id} ({run.learner.name} on {run.environment.name}) is not in {self.path}")
+        if columns is not None:
+            items = as_items("columns", columns, "it must be names of columns", MOST)
+            columns = list(dict.fromkeys(as_text(f"columns[{k}]", name) for k, name in enumerate(items)))
         try:
             return self._table(run, columns)
         except FileFormatError as error:
@@ -146,6 +151,8 @@ class Store:
         A request that cannot be read (its file is damaged, its model file is gone or has changed) is an error, or, with
         ``skipped``, a sentence to that function.
         """
+        if skipped is not None and not callable(skipped):
+            raise ValidationError(f"skipped is {shown(skipped)}; it must be a function or None")
         found = []
         folder = self.path / "experiments"
         if os.path.lexists(folder):
@@ -224,6 +231,7 @@ class Store:
 
     def remember(self, experiment: ExperimentSpec) -> None:
         """Keep what was asked for, so that ``resume`` and ``status`` know it; another of the same name stays."""
+        instance_of("experiment", experiment, ExperimentSpec)
         path = self.path / "experiments" / f"{experiment.name}-{experiment.id}.json"
         _make(path.parent)
         models = {row.name: row.digest for row in experiment.environments if row.digest is not None}
@@ -243,15 +251,19 @@ class Store:
         self, run: RunSpec, columns: Mapping[str, npt.NDArray[Any]], learner: bytes, seconds: float = 0.0
     ) -> None:
         """Add the next episodes of an incomplete run, the learner as it stands after them, and the time so far."""
-        folder = self.folder(run)
+        folder, frame = self.folder(run), _as_frame(columns)
+        instance_of("learner", learner, bytes)
+        seconds = as_float("seconds", seconds, 0.0)
+        first, last = int(frame["episode"][0]), int(frame["episode"][-1])
+        if not 1 <= first <= last <= run.episodes or last - first + 1 != frame.height:
+            raise ValidationError(f"columns has the episodes {first} to {last}; they must be among 1 to {run.episodes}")
         _make(folder)
-        last = int(columns["episode"][-1])
         files: dict[str, str] = {}
         if os.path.lexists(folder / CHECKPOINT):
             episode, _, files = self._progress(run)
             del files[LEARNER.format(episode)]
         part, saved = PART.format(last), LEARNER.format(last)
-        files[part] = _write(folder / part, _as_parquet(pl.DataFrame(columns)))
+        files[part] = _write(folder / part, _as_parquet(frame))
         files[saved] = _write(folder / saved, learner)
         content = {**_label(run), "episode": last, "seconds": round(seconds, 3), "files": files}
         earlier = [path for path in folder.glob("learner-*") if path.name != saved and OURS.fullmatch(path.name)]
@@ -264,14 +276,15 @@ class Store:
 
         Parts that were damaged since they were written are a :class:`FileFormatError`.
         """
-        folder = self.folder(run)
+        folder, frame = self.folder(run), _as_frame(columns)
+        facts = _as_facts(facts)
         _make(folder)
         parts = []
         if os.path.lexists(folder / CHECKPOINT):
             episode, _, files = self._progress(run)
             names = sorted(name for name in files if name != LEARNER.format(episode))
             parts = [_parquet(folder / name, _checked(folder / name, files[name])) for name in names]
-        whole = pl.concat([*parts, pl.DataFrame(columns)], rechunk=True)
+        whole = pl.concat([*parts, frame], rechunk=True)
         if not np.array_equal(whole["episode"].to_numpy(), np.arange(1, run.episodes + 1)):
             raise FlexDOMEError(f"run {run.id} has {whole.height} episodes that do not make up 1 to {run.episodes}")
         digest = _write(folder / HISTORY, _as_parquet(whole))
@@ -286,6 +299,44 @@ class Store:
         for name in os.listdir(folder):
             if OURS.fullmatch(name) and name not in kept:
                 _remove(folder / name)
+
+
+# -- what is to be stored ------------------------------------------------------------------------------------------
+
+
+def _as_frame(columns: Mapping[str, npt.NDArray[Any]]) -> pl.DataFrame:
+    """The next episodes of a run, as a table."""
+    if not isinstance(columns, Mapping):
+        raise ValidationError(f"columns is {shown(columns)}; it must be arrays by name")
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for name, value in columns.items():
+        kind = np.dtype(np.int64 if name == "episode" else np.float64)
+        if not isinstance(name, str) or not (name == "episode" or COLUMN.fullmatch(name)):
+            raise ValidationError(f"columns has {shown(name)}, which is no column of a run")
+        array = as_raw(f"columns[{name!r}]", value)
+        if array.dtype != kind or array.ndim != 1 or array.size == 0:
+            raise ValidationError(
+                f"columns[{name!r}] has shape {array.shape} of {array.dtype}; it must be (n,) of {kind}"
+            )
+        arrays[name] = array
+    for name in ("episode", "reward_gap"):
+        if name not in arrays:
+            raise ValidationError(f"columns has no {name!r}; it has {', '.join(arrays)}")
+    sizes = {name: array.size for name, array in arrays.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValidationError(f"columns has arrays of different lengths: {sizes}")
+    return pl.DataFrame(arrays)
+
+
+def _as_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a marker says besides, which must be data that JSON has."""
+    if not isinstance(facts, Mapping) or not all(isinstance(name, str) for name in facts):
+        raise ValidationError(f"facts is {shown(facts)}; it must be values by name")
+    try:
+        _as_json(dict(facts))
+    except Exception as error:  # of values that are no JSON, and of whatever their methods raise
+        raise ValidationError(f"facts cannot be written as JSON: {error}") from error
+    return dict(facts)
 
 
 # -- whose a file is -----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Figure 1 of the paper is three rows of it: stochastic thresholds, fixed threshol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -14,10 +14,21 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flexdome.analysis import Results
-from flexdome.cmdp.validation import Float
+from flexdome.analysis.aggregation import CURVE_SCHEMA
+from flexdome.analysis.frames import as_table, check_column
+from flexdome.cmdp.validation import Float, as_items, as_text, instance_of, shown, switch
 from flexdome.errors import ValidationError
 from flexdome.figures.axes import label_with_factor, robust_limits
-from flexdome.figures.style import TWO_COLUMNS, LineStyle, drawing, legend_above, new_figure, readable, styles_for
+from flexdome.figures.style import (
+    TWO_COLUMNS,
+    LineStyle,
+    as_width,
+    drawing,
+    legend_above,
+    new_figure,
+    readable,
+    styles_for,
+)
 
 __all__ = ["COLUMNS", "Row", "comparison_figure", "curves_figure"]
 
@@ -28,6 +39,8 @@ COLUMNS = {
     "strong_violation": "Strong violation",
 }
 INSTANTANEOUS = ("gap", "violation")
+SCHEMA = {name: kind for name, kind in CURVE_SCHEMA.items() if name != "n"}
+MOST_ROWS = 1000
 HEIGHT = 1.36  # of a row, in inches
 
 
@@ -57,10 +70,15 @@ def curves_figure(
     share_y : the same limits in all rows of a column
     note : a line below the panels, such as which tuning the learners have
     """
-    if not rows:
+    items = as_items("rows", rows, "it must be a series of Row", MOST_ROWS)
+    if not items:
         raise ValidationError("there are no rows to draw")
-    for row in rows:
-        _check(row)
+    rows = [_checked(f"rows[{k}]", row) for k, row in enumerate(items)]
+    width, share_y, note = as_width(width), switch("share_y", share_y), as_text("note", note)
+    if styles is not None and not isinstance(styles, Mapping):
+        raise ValidationError(f"styles is {shown(styles)}; it must be a dictionary of LineStyle by name")
+    for name, style in (styles or {}).items():
+        instance_of(f"styles[{shown(name)}]", style, LineStyle)
     names = list(dict.fromkeys(name for row in rows for name in row.curves["learner"].unique(maintain_order=True)))
     styles = {**styles_for(names), **(styles or {})}
     with drawing():
@@ -89,19 +107,23 @@ def curves_figure(
         handles = [Line2D([], [], color=styles[n].colour, ls=styles[n].pattern, lw=styles[n].width) for n in names]
         legend_above(figure, handles, names)
         if note:
-            figure.supxlabel(note, x=0.01, ha="left", fontsize=6.5, color="0.3")
+            figure.supxlabel(readable(note), x=0.01, ha="left", fontsize=6.5, color="0.3")
         figure.align_ylabels()
     return figure
 
 
 def comparison_figure(results: Results, width: float = TWO_COLUMNS) -> Figure:
     """The four columns for every environment of an experiment."""
-    environments = results.curves["environment"].unique(maintain_order=True)
+    environments = instance_of("results", results, Results).curves["environment"].unique(maintain_order=True)
     rows = [Row(name, results.curves.filter(pl.col("environment") == name)) for name in environments]
     return curves_figure(rows, width)
 
 
-def _check(row: Row) -> None:
+def _checked(where: str, row: Row) -> Row:
+    title = as_text(f"{where}.title", instance_of(where, row, Row).title)
+    curves = as_table(f"{where}.curves", row.curves, SCHEMA, nullable=("se",))
+    check_column(f"{where}.curves", curves["episode"], curves["episode"] >= 1, "it must be at least 1")
+    row = Row(title, curves)
     if not row.curves.height:
         raise ValidationError(f"row {row.title!r} has no curves")
     environments = row.curves["environment"].unique(maintain_order=True).to_list()
@@ -110,6 +132,7 @@ def _check(row: Row) -> None:
     missing = [metric for metric in COLUMNS if metric not in row.curves["metric"]]
     if missing:
         raise ValidationError(f"row {row.title!r} has no curves of {missing[0]}")
+    return row
 
 
 def _last(row: Row) -> int:

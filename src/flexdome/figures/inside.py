@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from flexdome.cmdp.validation import as_int, instance_of
 from flexdome.errors import ValidationError
-from flexdome.figures.style import TWO_COLUMNS, drawing, legend_above, new_figure
+from flexdome.figures.style import TWO_COLUMNS, as_width, drawing, legend_above, new_figure
 from flexdome.simulation import History
 
 __all__ = ["inside_figure"]
@@ -23,12 +24,16 @@ def inside_figure(history: History, constraint: int = 0, width: float = TWO_COLU
     is held at zero once a policy can be shown safe. Then the margin beside the error that was really made, and the
     (step, state, action) never tried in states that were visited.
     """
-    missing = [name for name in NEEDED if name not in history.diagnostics]
+    missing = [name for name in NEEDED if name not in instance_of("history", history, History).diagnostics]
     if missing:
         raise ValidationError(f"the history has no {missing[0]}; it must be of a run of proxdome")
     m = history.violation.shape[0]
-    if not 0 <= constraint < m:
-        raise ValidationError(f"constraint is {constraint}; it must be in 0..{m - 1}")
+    constraint, width = as_int("constraint", constraint, 0, m - 1), as_width(width)
+    if history.last == history.first or history.episodes.size != history.multipliers.shape[1]:
+        raise ValidationError(
+            f"the history has {history.episodes.size} evaluated episodes of {history.multipliers.shape[1]}; "
+            "it must have all of two or more"
+        )
     t = np.arange(history.first, history.last + 1)
     at = np.unique(np.geomspace(1, t.size, 600).astype(np.int64)) - 1
     told = {name: np.atleast_2d(history.diagnostics[name])[:, at] for name in NEEDED}

@@ -9,13 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from flexdome.cmdp.validation import Float
+from flexdome.analysis.frames import as_table, check_column
+from flexdome.cmdp.validation import Float, as_array
 from flexdome.errors import ValidationError
 from flexdome.figures.axes import symlog
-from flexdome.figures.style import TWO_COLUMNS, drawing, legend_above, new_figure, readable, styles_for
+from flexdome.figures.style import TWO_COLUMNS, as_width, drawing, legend_above, new_figure, readable, styles_for
 
 __all__ = ["pareto_figure", "pareto_front"]
 
+SCHEMA = {
+    **dict.fromkeys(("environment", "learner", "metric"), pl.String),
+    **dict.fromkeys(("mean", "se"), pl.Float64),
+}
 PER_ROW, FEW = 3, 9
 MANY_PER_ROW, PAGE = 5, 10.0  # inches, where there are more than a few environments
 LEAST = 0.1  # of the mean: a bar that ends lower does not stretch the axis
@@ -27,7 +32,9 @@ def pareto_front(points: npt.ArrayLike) -> npt.NDArray[np.int64]:
     >>> pareto_front([[0.0, 5.0], [1.0, 6.0], [2.0, 1.0]]).tolist()
     [0, 2]
     """
-    array = np.asarray(points, dtype=np.float64)
+    array, _ = as_array("points", points)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValidationError(f"points has shape {array.shape}; it must be (n, 2)")
     order = np.lexsort((array[:, 1], array[:, 0]))
     front, best = [], np.inf
     for k in order:
@@ -47,15 +54,25 @@ def pareto_figure(summary: pl.DataFrame, width: float | None = None) -> Figure:
     summary : as ``analysis.summary`` makes it
     width : in inches; None: two columns, or a page where there are more than nine environments
     """
-    wide = summary.filter(pl.col("metric").is_in(["strong_regret", "strong_violation"]))
+    wide = as_table("summary", summary, SCHEMA, nullable=("se",))
+    wide = wide.filter(pl.col("metric").is_in(["strong_regret", "strong_violation"]))
     if not wide.height:
         raise ValidationError("the summary has neither strong_regret nor strong_violation")
-    table = wide.pivot("metric", index=["environment", "learner"], values=["mean", "se"])
+    for column in (wide["mean"], wide["se"]):
+        check_column("summary", column, (column >= 0.0).fill_null(True), "it must be at least 0")
+    keys = ["environment", "learner"]
+    for row in wide.group_by(keys, maintain_order=True).agg(pl.col("metric").sort()).iter_rows():
+        if row[2] != ["strong_regret", "strong_violation"]:
+            raise ValidationError(
+                f"the summary has {', '.join(row[2])} of {row[1]} on {row[0]}; it must have strong_regret and "
+                "strong_violation once each"
+            )
+    table = wide.pivot("metric", index=keys, values=["mean", "se"])
     environments = table["environment"].unique(maintain_order=True).to_list()
     names = table["learner"].unique(maintain_order=True).to_list()
     styles = styles_for(names)
     few = len(environments) <= FEW
-    width = width or (TWO_COLUMNS if few else PAGE)
+    width = (TWO_COLUMNS if few else PAGE) if width is None else as_width(width)
     columns = min(PER_ROW if few else MANY_PER_ROW, len(environments))
     rows = -(-len(environments) // columns)
     side = width / max(columns, 2)

@@ -8,12 +8,18 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from flexdome.analysis.frames import LARGEST, as_table, check_column
+from flexdome.cmdp.validation import as_float, shown
 from flexdome.errors import ValidationError
 from flexdome.figures.axes import label_with_factor, symlog
-from flexdome.figures.style import TWO_COLUMNS, drawing, legend_above, new_figure, styles_for
+from flexdome.figures.style import TWO_COLUMNS, as_width, drawing, legend_above, new_figure, styles_for
 
 __all__ = ["sensitivity_figure"]
 
+SCHEMA = {
+    **dict.fromkeys(("environment", "metric"), pl.String),
+    **dict.fromkeys(("scale", "mean", "se"), pl.Float64),
+}
 CHOSEN = {"bonus": 1e-3, "margin": 1e-5}  # the paper's
 METRICS = {"strong_regret": "Strong regret", "strong_violation": "Strong violation"}
 TITLES = {"bonus": "(a) Exploration bonus", "margin": "(b) Safety margin"}
@@ -36,8 +42,15 @@ def sensitivity_figure(
     bonus, margin : as ``analysis.sensitivity`` makes them: environment, scale, metric, mean, se, n
     chosen : scales to mark, under ``"bonus"`` and ``"margin"``
     """
-    frames = {"bonus": bonus, "margin": margin}
+    given = {"bonus": bonus, "margin": margin}
+    frames = {name: as_table(name, frame, SCHEMA, nullable=("se",)) for name, frame in given.items()}
+    if not isinstance(chosen, Mapping):
+        raise ValidationError(f"chosen is {shown(chosen)}; it must be a dictionary of scales")
+    marked = {name: as_float(f"chosen[{name!r}]", chosen[name], 0.0, LARGEST) for name in frames if name in chosen}
+    width = as_width(width)
     for name, frame in frames.items():
+        for values in (frame["scale"], frame["se"]):
+            check_column(name, values, (values >= 0.0).fill_null(True), "it must be at least 0")
         for metric in METRICS:
             if metric not in frame["metric"]:
                 raise ValidationError(f"the table of the {name}'s scale has no {metric}")
@@ -68,8 +81,8 @@ def sensitivity_figure(
                         elinewidth=0.8,
                         capsize=2.0,
                     )
-                if name in chosen:
-                    axes.axvline(chosen[name], color="0.35", lw=0.8, ls=(0, (4.0, 2.0)), zorder=1.0)
+                if name in marked:
+                    axes.axvline(marked[name], color="0.35", lw=0.8, ls=(0, (4.0, 2.0)), zorder=1.0)
                 low, high = axes.get_ylim()
                 axes.set_ylim(min(low, -0.03 * high), high)
                 label_with_factor(axes.yaxis, label)
@@ -83,7 +96,7 @@ def sensitivity_figure(
                 *handles,
             ]
             legend = [*names, *legend]
-        if chosen or len(names) > 1:
+        if marked or len(names) > 1:
             legend_above(figure, handles, legend)
         figure.align_ylabels()
     return figure

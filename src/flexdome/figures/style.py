@@ -20,15 +20,19 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import matplotlib as mpl
+import matplotlib.colors
 import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 from matplotlib.mathtext import MathTextParser
 from matplotlib.transforms import Bbox
 
-from flexdome.cmdp.archive import write_whole
+from flexdome.analysis.frames import as_table
+from flexdome.cmdp.archive import as_path, write_whole
+from flexdome.cmdp.validation import as_float, as_items, as_positive, as_text, instance_of, one_of, shown
 from flexdome.errors import OutputError, ValidationError
 
 __all__ = [
@@ -37,6 +41,7 @@ __all__ = [
     "RC",
     "TWO_COLUMNS",
     "LineStyle",
+    "as_width",
     "drawing",
     "legend_above",
     "new_figure",
@@ -46,6 +51,8 @@ __all__ = [
 ]
 
 ONE_COLUMN, TWO_COLUMNS = 3.25, 6.75  # inches
+NARROWEST, WIDEST = 2.0, 100.0  # inches
+MOST_NAMES = 10_000
 FORMATS = ("png", "svg", "pdf")
 COLOURS = {"crimson": "#DC143C", "royalblue": "#4169E1", "darkgrey": "#A9A9A9"}
 Dashes = tuple[float, ...]
@@ -108,6 +115,20 @@ class LineStyle:
     marker: str = "o"
     width: float = 1.2
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.colour, str) or not matplotlib.colors.is_color_like(self.colour):
+            raise ValidationError(f"colour is {shown(self.colour)}; it must be the name of a colour")
+        rule = "it must be lengths on and off, as many of each"
+        dashes = as_items("dashes", self.dashes, rule, MOST_NAMES)
+        if len(dashes) % 2:
+            raise ValidationError(f"dashes has {len(dashes)} lengths; {rule}")
+        object.__setattr__(
+            self, "dashes", tuple(as_positive(f"dashes[{k}]", one, WIDEST) for k, one in enumerate(dashes))
+        )
+        markers = [name for name in Line2D.markers if isinstance(name, str)]
+        one_of("marker", self.marker, markers, "a marker of Matplotlib")
+        as_positive("width", self.width, WIDEST)
+
     @property
     def pattern(self) -> Any:
         """The dashes as Matplotlib has them."""
@@ -145,17 +166,18 @@ def styles_for(names: Iterable[str]) -> dict[str, LineStyle]:
     """
     styles: dict[str, LineStyle] = {}
     taken = 0
-    for name in names:
+    for k, item in enumerate(as_items("names", names, "it must be names of lines", MOST_NAMES)):
+        name = as_text(f"names[{k}]", item)
         if name in styles:
             continue
         known = KNOWN.get(name.lower())
         if known is not None and known not in styles.values():
             styles[name] = known
             continue
-        again, k = divmod(taken, len(MORE))
-        base = MORE[k]
+        again, which = divmod(taken, len(MORE))
+        base = MORE[which]
         dashes = (*base.dashes, 1.0, 2.0 + again)
-        marker = AGAIN[(k + again - 1) % len(AGAIN)]
+        marker = AGAIN[(which + again - 1) % len(AGAIN)]
         styles[name] = base if not again else LineStyle(base.colour, dashes, marker)
         taken += 1
     return styles
@@ -168,6 +190,11 @@ def drawing() -> Iterator[None]:
         mpl.rcdefaults()
         mpl.rcParams.update(cast(Any, RC))
         yield
+
+
+def as_width(width: Any) -> float:
+    """The width of a figure, in inches."""
+    return as_float("width", width, NARROWEST, WIDEST)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -223,10 +250,13 @@ def save(
 
     Everything is drawn before anything is written.
     """
-    for name in formats:
-        if name not in FORMATS:
-            raise ValidationError(f"format is {name!r}; it must be one of {', '.join(FORMATS)}")
-    target = Path(stem)
+    instance_of("figure", figure, Figure)
+    rule = f"one of {', '.join(FORMATS)}"
+    items = as_items("formats", formats, f"each must be {rule}", MOST_NAMES)
+    formats = list(dict.fromkeys(one_of(f"formats[{k}]", name, FORMATS, rule) for k, name in enumerate(items)))
+    target = as_path("stem", stem)
+    if target.name in ("", ".."):
+        raise ValidationError(f"stem is {shown(stem)}; it must end with a name")
     contents: dict[str, bytes] = {}
     with drawing():
         for name in formats:
@@ -235,7 +265,10 @@ def save(
             contents[name] = buffer.getvalue()
     if data is not None:
         buffer = io.BytesIO()
-        data.write_parquet(buffer, compression="zstd", statistics=False)
+        try:
+            as_table("data", data, {}).write_parquet(buffer, compression="zstd", statistics=False)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise ValidationError(f"data cannot be stored as a table: {error}") from None
         contents["parquet"] = buffer.getvalue()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from flexdome.analysis.frames import as_table, check_column
+from flexdome.analysis.tables import SCHEMA
 from flexdome.figures.style import drawing, extent, readable
 from flexdome.learners.registry import UNCLAIMED
 
@@ -26,6 +28,8 @@ HEAD = (
     "Stochastic\nthreshold",
 )
 MEASURED = ("Measured on", "Regret exponent", "Violation exponent")
+SURE = ("part", "algorithm", "id", "claimed_regret", "claimed_violation", "status")  # never null
+WHERE = ("setting", "environment", "episodes", "n")  # not null where something was measured
 SMALL = 6.5
 DASH = "\N{EN DASH}"
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -38,6 +42,7 @@ def table_markdown(table: pl.DataFrame) -> str:
     >>> print(table_markdown(table1()).splitlines()[2])
     | OPTAUG-CMDP | Õ(√T) | Õ(√T) | ✗ | ✗ | ✗ | not run | | |
     """
+    table = _checked(table)
     head = [text.replace("\n", " ") for text in (*HEAD, *MEASURED)]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for cells in _cells(table, _plain_rate, ("✓", "✗")):
@@ -49,6 +54,7 @@ def table_markdown(table: pl.DataFrame) -> str:
 
 def table_figure(table: pl.DataFrame) -> Figure:
     """The table of ``analysis.table1`` as a figure, as wide and as high as its text."""
+    table = _checked(table)
     rows = _cells(table, _math_rate, ("$\\checkmark$", "$\\times$"))
     breaks = [k for k in range(1, table.height) if table["part"][k] != table["part"][k - 1]]
     head = (*HEAD, *MEASURED)
@@ -98,6 +104,16 @@ def table_figure(table: pl.DataFrame) -> Figure:
         for k, sentence in enumerate(note):
             figure.text(PAD / width, (y - 0.05 - FINE * k) / height, sentence, ha="left", va="center", fontsize=SMALL)
     return figure
+
+
+def _checked(table: pl.DataFrame) -> pl.DataFrame:
+    table = as_table("table", table, SCHEMA, nullable=[name for name in SCHEMA if name not in SURE])
+    status = table["status"]
+    check_column("table", status, status.is_in(["measured", "not run"]), "it must be 'measured' or 'not run'")
+    for name in WHERE:
+        known = table[name].is_not_null() | (status != "measured")
+        check_column("table", table[name], known, "it must be known where the status is 'measured'")
+    return table
 
 
 def _note(table: pl.DataFrame) -> list[str]:
@@ -180,7 +196,7 @@ def _exponent(row: dict[str, Any], prefix: str) -> str:
     value, low, high = (row[f"{prefix}_{name}"] for name in ("exponent", "low", "high"))
     if value is None:
         return "none"
-    text = f"{value:.2f}" if low is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+    text = f"{value:.2f}" if low is None or high is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"
     return text.replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
 
 

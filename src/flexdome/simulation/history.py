@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from flexdome.cmdp.validation import Float
+from flexdome.cmdp.validation import Float, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["History", "Snapshot"]
@@ -95,14 +95,22 @@ class History:
             )
         return series
 
+    __array_ufunc__ = None  # what is added to an array is this class's to refuse
+
+    def __radd__(self, earlier: object) -> History:
+        raise ValidationError(f"the first history is {shown(earlier)}; it must be a History")
+
     def __add__(self, later: History) -> History:
         """This history and the one that continued it; both must have the same diagnostics."""
         if not isinstance(later, History):
-            return NotImplemented
+            raise ValidationError(f"the second history is {shown(later)}; it must be a History")
+        here, there = self.multipliers.shape[0], later.multipliers.shape[0]
+        if here != there:
+            raise ValidationError(f"the second history has {there} constraints; it must have {here}, as the first")
         if later.first != self.last + 1:
             raise ValidationError(f"the second history starts at episode {later.first}; it must be {self.last + 1}")
-        for which, here, there in (("first", self, later), ("second", later, self)):
-            missing = [repr(name) for name in there.diagnostics if name not in here.diagnostics]
+        for which, one, other in (("first", self, later), ("second", later, self)):
+            missing = [repr(name) for name in other.diagnostics if name not in one.diagnostics]
             if missing:
                 raise ValidationError(
                     f"the {which} history's diagnostics have no {', '.join(missing)}; both must have the same series"

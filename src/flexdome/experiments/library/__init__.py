@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from flexdome.cmdp.validation import as_text
 from flexdome.errors import unknown_name
 from flexdome.experiments.specs import ExperimentSpec, load_experiment
 
@@ -25,6 +26,7 @@ def named_experiment(name: str) -> ExperimentSpec:
     >>> [learner.name for learner in named_experiment("fixed").learners]
     ['FlexDOME', 'UOpt-RPGPD', 'Vanilla PD']
     """
+    name = as_text("name", name)
     if name not in experiment_names():
         raise unknown_name("experiment", name, experiment_names())
     with as_file(files(__package__) / f"{name}.toml") as path:
@@ -33,5 +35,5 @@ def named_experiment(name: str) -> ExperimentSpec:
 
 def find_experiment(text: str) -> ExperimentSpec:
     """The experiment in a TOML file, or one of ours by name."""
-    path = Path(text)
+    path = Path(as_text("text", text))
     return load_experiment(path) if path.suffix == ".toml" or path.is_file() else named_experiment(text)
