@@ -182,7 +182,7 @@ def test_the_data_behind_a_figure_are_saved_beside_it(tmp_path):
 
 
 def test_an_unknown_format_is_refused(tmp_path):
-    with pytest.raises(ValidationError, match="format is 'gif'"):
+    with pytest.raises(ValidationError, match=r"formats\[0\] is 'gif'"):
         fg.save(FIGURES["pareto"](), tmp_path / "figure", formats=("gif",))
 
 
