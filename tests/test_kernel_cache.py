@@ -150,3 +150,17 @@ def test_every_kernel_of_the_package_is_among_the_sources():
     for path in Path(flexdome.__file__).parent.rglob("*.py"):
         if "@kernel" in path.read_text():
             assert path in sources
+
+
+def test_the_cache_of_another_package_is_keyed_by_all_its_sources(tmp_path):
+    package = tmp_path / "theirs" / "deep"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("")
+    (package / "kernels.py").write_text("x = 1")
+    assert jit._package_of(package / "kernels.py") == package.parent
+    assert jit._package_of(tmp_path / "alone.py") == tmp_path / "alone.py"
+    before = jit._fingerprint.__wrapped__(package.parent)
+    assert before != jit._fingerprint.__wrapped__()
+    (package / "helper.py").write_text("y = 2")
+    assert jit._fingerprint.__wrapped__(package.parent) != before

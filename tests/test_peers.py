@@ -338,13 +338,13 @@ def test_theory_and_practice_are_different_numbers_and_an_option_overrides_both(
     assert mine._options()["policy_step"] == 0.02
 
 
-def test_a_learner_of_another_package_is_found_by_its_entry_point(tmp_path):
+def test_learners_of_other_packages_are_found_by_their_entry_points(tmp_path):
     from pathlib import Path
 
-    package = Path(__file__).parent.parent / "examples" / "uniform_learner"
+    packages = [Path(__file__).parents[1] / "examples" / name for name in ("uniform_learner", "lagrangian_q")]
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     done = subprocess.run(
-        [*install, "--disable-pip-version-check", "--target", str(tmp_path), str(package)],
+        [*install, "--disable-pip-version-check", "--target", str(tmp_path), *map(str, packages)],
         capture_output=True,
         text=True,
         check=False,
@@ -353,14 +353,17 @@ def test_a_learner_of_another_package_is_found_by_its_entry_point(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "import flexdome as fd\n"
+        "from flexdome.simulation.runners import runner_of\n"
         "cmdp = fd.make_cmdp('media-v1')\n"
-        "learner = fd.make_learner('uniform', cmdp.problem(), episodes=50)\n"
-        "history = fd.simulate(learner, cmdp)\n"
-        "learner.save(sys.argv[1]); again = fd.load_learner(sys.argv[1])\n"
-        "print(len(fd.check_learner(fd.LEARNERS['uniform'].load())), again.episode, 'uniform' in list(fd.LEARNERS))\n"
+        "for id in ('uniform', 'lagrangian-q'):\n"
+        "    learner = fd.make_learner(id, cmdp.problem(), episodes=50)\n"
+        "    fd.simulate(learner, cmdp)\n"
+        "    learner.save(sys.argv[1]); again = fd.load_learner(sys.argv[1])\n"
+        "    checked = len(fd.check_learner(fd.LEARNERS[id].load()))\n"
+        "    print(checked, again.episode, id in list(fd.LEARNERS), runner_of(learner).__name__)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "learner.npz")], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["9", "50", "True"]
+    assert done.stdout.split() == ["10", "50", "True", "Observed", "10", "50", "True", "QRunner"]

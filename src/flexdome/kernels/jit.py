@@ -2,7 +2,8 @@
 
 Numba's ``cache=True`` looks at the source file of the decorated function only: after an edit to a callee in
 another module it goes on serving the old machine code. Here the cache directory's name is a hash of *every*
-kernel source and of the compiler's versions, so any edit starts a new one.
+kernel source and of the compiler's versions, so any edit starts a new one. A package from elsewhere may use the
+decorator too; the name of its directory is a hash of ours and of every source in it.
 
 Nor is the cache believed for its name. Its files end in a checksum (unpickling stops before it); an entry that is
 empty, cut or changed is dropped and compiled again, and where nothing can be written, kernels are compiled and not
@@ -41,16 +42,27 @@ def kernel_sources():
     return [path for path in sorted(here.parent.rglob("*.py")) if path.parent == here or USES.search(path.read_bytes())]
 
 
+def _package_of(path):
+    """The outermost package that a source file is in, or the file itself where it is in none."""
+    package = Path(path).resolve()
+    while (package.parent / "__init__.py").is_file():
+        package = package.parent
+    return package
+
+
 @cache
-def _fingerprint():
-    """Hash of all kernel sources and of the versions that turn them into machine code."""
+def _fingerprint(other=None):
+    """Hash of all kernel sources and of the versions that turn them into machine code; also of ``other``, a package."""
     digest = hashlib.sha256()
     for version in (numba.__version__, llvmlite.__version__, np.__version__):
         digest.update(version.encode() + b"\0")
-    package = Path(__file__).parents[1]
-    for path in kernel_sources():
-        data = path.read_bytes()
-        digest.update(f"{path.relative_to(package).as_posix()}\0{len(data)}\0".encode() + data)
+    sources = [(Path(__file__).parents[1], kernel_sources())]
+    if other is not None:
+        sources.append((other.parent, sorted(other.rglob("*.py")) if other.is_dir() else [other]))
+    for folder, paths in sources:
+        for path in paths:
+            data = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{len(data)}\0".encode() + data)
     return digest.hexdigest()[:16]
 
 
@@ -66,10 +78,10 @@ def _not_kept(directory, error):
 
 
 @cache
-def cache_directory():
-    """Where compiled kernels are kept, or None where no directory can be written."""
+def cache_directory(other=None):
+    """Where compiled kernels (of the package ``other``) are kept, or None where no directory can be written."""
     base = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    directory = Path(base or "~/.cache") / "flexdome" / f"kernels-{_fingerprint()}"
+    directory = Path(base or "~/.cache") / "flexdome" / f"kernels-{_fingerprint(other)}"
     try:
         directory = directory if base else directory.expanduser()
         directory.mkdir(parents=True, exist_ok=True)
@@ -170,7 +182,8 @@ def kernel(function=None, *, inline=False):
         inline="always" if inline is True else "never",
         forceinline=inline == "late",
     )(function)
-    directory = cache_directory()
+    package = _package_of(function.__code__.co_filename)
+    directory = cache_directory(None if package == Path(__file__).resolve().parents[1] else package)
     if directory is None or compiled is function:  # the latter with NUMBA_DISABLE_JIT
         return compiled
     before = config.CACHE_DIR

@@ -35,6 +35,7 @@ class Entry:
     ----------
     target : ``"package.module:Class"``
     version : changes whenever an edit changes results
+    changes : what changed with version 2, with version 3, and so on
     regret, violation : the claimed rates and whether they are strong: ``"T^(5/6), strong"``; ``"zero, strong"`` claims
         that there is none, ``UNCLAIMED`` is no claim
     needs : what it must be told ("Slater gap", "safe policy", "known thresholds")
@@ -56,6 +57,7 @@ class Entry:
     last_iterate: bool = False
     randomises: bool = False
     replanning: str = ""
+    changes: tuple[str, ...] = ()
 
     @property
     def claims(self) -> bool:

@@ -25,12 +25,13 @@ from flexdome.planning import safe_policy, slater_gap
 from flexdome.simulation.handed import handed_mixture, handed_multipliers, handed_policy
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import simulate
-from flexdome.simulation.runners import buffers_of
+from flexdome.simulation.runners import OBSERVED, buffers_of
 
 __all__ = ["CheckError", "check_learner"]
 
 EPISODES = 60
 SEED = 11
+CLOSE = 1e-9  # times H: rounding
 
 
 class CheckError(FlexDOMEError):
@@ -159,6 +160,18 @@ def observe_is_simulate(subject: _Subject) -> None:
     simulate(other, subject.cmdp, episodes=EPISODES, seed=SEED)
     _require(_same(one, other), "after the same episodes the policies or multipliers differ")
     _require(one.episode == other.episode == EPISODES, "episode does not count the episodes")
+
+
+def the_runner_tells_the_truth(subject: _Subject) -> None:
+    """The gaps, violations and multipliers that its runner tells are those of its policies in the true model."""
+    plain = type(subject.learner.__name__, (subject.learner,), {"runner": OBSERVED})
+    told = simulate(subject.make(), subject.cmdp, episodes=EPISODES, seed=SEED)
+    learner = plain(subject.problem, episodes=EPISODES, seed=0, **subject.options)
+    true = simulate(learner, subject.cmdp, episodes=EPISODES, seed=SEED)
+    for name in ("reward_gap", "violation", "multipliers"):
+        one, other = getattr(told, name), getattr(true, name)
+        apart = np.abs(one - other).max(initial=0.0) if one.shape == other.shape else np.inf
+        _require(bool(apart <= CLOSE * subject.cmdp.horizon), f"{name} is up to {apart:.3g} from what is true")
 
 
 def runs_can_be_cut(subject: _Subject) -> None:
@@ -323,6 +336,7 @@ def the_truth_is_out_of_reach(subject: _Subject) -> None:
 CHECKS: tuple[Callable[[_Subject], None], ...] = (
     policies_are_distributions,
     observe_is_simulate,
+    the_runner_tells_the_truth,
     runs_can_be_cut,
     saving_resumes,
     bad_episodes_are_refused,

@@ -1,1 +1,77 @@
 """The optimistic primal-dual family: FlexDOME, its peers, and AnchorDOME."""
+
+from flexdome.learners.registry import UNCLAIMED, Entry
+
+__all__ = ["ROWS"]
+
+ROWS = (
+    Entry(
+        id="flexdome",
+        target="flexdome.learners.primal_dual.flexdome:FlexDOME",
+        version=2,
+        changes=("the scales and ``unvisited`` of the practical tuning, which one sweep for all learners chose",),
+        summary="decaying safety margin and time-varying regularisation",
+        citation="Zuo, Wang and He 2026, arXiv 2602.10917",
+        regret="T^(5/6), strong",
+        violation="near-constant, strong",
+        needs=("Slater gap",),
+        last_iterate=True,
+    ),
+    Entry(
+        id="optprimaldual",
+        target="flexdome.learners.primal_dual.optprimaldual:OptPrimalDual",
+        version=2,
+        changes=("the scales of the practical tuning, chosen by the same sweep",),
+        summary="unregularised primal-dual, the paper's Vanilla PD",
+        citation="Efroni, Mannor and Pirotta 2020, arXiv 2003.02189",
+        regret="sqrt(T), weak",
+        violation="sqrt(T), weak",
+        needs=("Slater gap", "known thresholds"),
+        reconstructed=("bonus of the reward", "rho", "policy of the dual step"),
+    ),
+    Entry(
+        id="uopt-rpgpd",
+        target="flexdome.learners.primal_dual.uopt_rpgpd:UOptRPGPD",
+        version=1,
+        summary="decaying regularisation with a uniform-PAC bonus",
+        citation="Kitamura et al. 2024, arXiv 2401.17780",
+        regret="T^(6/7), strong",
+        violation="T^(6/7), strong",
+        needs=("known thresholds",),
+        reconstructed=("exponents of the theorem", "factor H of the bonus", "bound on the multipliers"),
+        last_iterate=True,
+    ),
+    Entry(
+        id="rpd-oe",
+        target="flexdome.learners.primal_dual.rpd_oe:RPDOE",
+        version=1,
+        summary="constant regularisation, no margin",
+        citation="Müller, Alatur, Cevher, Ramponi and He 2024, arXiv 2402.15776",
+        regret="T^0.93, strong",
+        violation="T^0.93, strong",
+        needs=("Slater gap", "known thresholds"),
+        reconstructed=("exponents of the schedules", "bonus", "dual box"),
+        last_iterate=True,
+    ),
+    Entry(
+        id="optpess-pd",
+        target="flexdome.learners.primal_dual.optpess_pd:OptPessPrimalDual",
+        version=1,
+        summary="optimistic planning with a pessimistic queue",
+        citation="Liu, Zhou, Kalathil, Kumar and Tian 2021, arXiv 2106.02684",
+        regret="sqrt(T), weak",
+        violation="near-constant, weak",
+        needs=("Slater gap", "known thresholds"),
+        reconstructed=("every constant", "the bonus"),
+    ),
+    Entry(
+        id="anchordome",
+        target="flexdome.learners.primal_dual.anchordome:AnchorDOME",
+        version=1,
+        summary="one mirror step an episode towards a moving anchor, ProxDOME's one-step relative; ours",
+        citation="this library; no theorem",
+        regret=UNCLAIMED,
+        violation=UNCLAIMED,
+        needs=("Slater gap",),
+    ),
+)

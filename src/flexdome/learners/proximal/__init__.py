@@ -1,1 +1,21 @@
 """ProxDOME: exact soft planning under optimism, multipliers solved for under pessimism."""
+
+from flexdome.learners.registry import UNCLAIMED, Entry
+
+__all__ = ["ROWS"]
+
+ROWS = (
+    Entry(
+        id="proxdome",
+        target="flexdome.learners.proximal.proxdome:ProxDOME",
+        version=3,
+        changes=(
+            "variances shrunk towards those of the step, and a margin of 1.3",
+            "multipliers that are short are raised where no dual trial is shown safe",
+        ),
+        summary="exact soft planning under optimism, multipliers solved for under pessimism; ours",
+        citation="this library; no theorem",
+        regret=UNCLAIMED,
+        violation=UNCLAIMED,
+    ),
+)
