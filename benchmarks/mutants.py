@@ -4,12 +4,14 @@
     python -m benchmarks.mutants learners/flexdome.py    files whose path ends so
     python -m benchmarks.mutants --list                  what would be changed, and nothing run
     python -m benchmarks.mutants --sample 50 --seed 3    fifty of them
+    python -m benchmarks.mutants --unlisted              without those that are listed as harmless
 
-``mutants.toml`` beside this file says which sources are changed and which tests, the quickest first, are to notice.
-Each mutant is a child of this process, in which the changed text stands for the source file when it is imported, and
-which runs those tests until one fails. Children are forked after the libraries were imported and the kernels loaded, so
-that a mutant takes about a second: mutation tools that start an interpreter for each take hours here, and those that
-switch between versions of a function do not reach tables of constants at the top of a module.
+``mutants.toml`` beside this file says which sources are changed and which tests (as pytest takes them: a file, and
+perhaps ``-k``), the quickest first, are to notice. Each mutant is a child of this process, in which the changed text
+stands for the source file when it is imported, and which runs those tests until one fails. Children are forked after
+the libraries were imported and the kernels loaded, so that a mutant takes about a second: mutation tools that start an
+interpreter for each take hours here, and those that switch between versions of a function do not reach tables of
+constants at the top of a module.
 
 A mutant that no test notices is a survivor. Survivors that change no formula (a tolerance inside a solver, the size of
 a chunk) are listed in ``mutants.toml``, each with its reason; any other is printed and the command exits with 1. So
@@ -25,6 +27,7 @@ import importlib.machinery
 import os
 import random
 import resource
+import shlex
 import signal
 import sys
 import time
@@ -187,6 +190,7 @@ def _child(mutant: Mutant | None, tests: list[str], log: Path, limit: int) -> No
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     code = 1
     try:
         import pytest
@@ -194,10 +198,10 @@ def _child(mutant: Mutant | None, tests: list[str], log: Path, limit: int) -> No
         os.chdir(ROOT)
         if mutant is not None:
             sys.meta_path.insert(0, _Finder(mutant))
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
-        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # the libraries are there already
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--no-header"]
+        options += ["--assert=plain", "--tb=line", "-p", "no:unraisableexception"]  # a failure is all that counts
         for test in tests:
-            code = int(pytest.main([*options, test]))
+            code = int(pytest.main([*options, *shlex.split(test)]))
             if code != 0:
                 break
     except BaseException:  # noqa: BLE001 (whatever the change does, this process ends here)
@@ -269,16 +273,21 @@ def plan(
     return work, settings.get("harmless", [])
 
 
+def lines(entry: dict[str, object]) -> list[str]:
+    """The parts of lines that an entry names."""
+    line = entry["line"]
+    return list(line) if isinstance(line, list) else [str(line)]
+
+
 def harmless(mutant: Mutant, entries: list[dict[str, object]]) -> str | None:
-    """Why this change may go unnoticed, if the list says so; the entry is marked as used."""
+    """Why this change may go unnoticed, if the list says so; that part of the entry is marked as used."""
     for entry in entries:
-        if (
-            str(mutant.path).endswith(entry["file"])
-            and entry["line"] in mutant.text
-            and mutant.old == entry.get("old", mutant.old)
-        ):
-            entry["used"] = True
-            return str(entry["why"])
+        of = mutant.old == entry.get("old", mutant.old) and mutant.new == entry.get("new", mutant.new)
+        if of and str(mutant.path).endswith(entry["file"]):
+            for part in lines(entry):
+                if part in mutant.text:
+                    entry.setdefault("used", set()).add(part)
+                    return str(entry["why"])
     return None
 
 
@@ -287,6 +296,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("files", nargs="*", help="ends of paths below src/flexdome; all where none is given")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    parser.add_argument("--unlisted", action="store_true", help="leave out those that mutants.toml lists as harmless")
     parser.add_argument("--sample", type=int, help="only so many of them, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of that draw")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -294,6 +304,9 @@ def main() -> int:
     options = parser.parse_args()
     settings = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())
     work, entries = plan(settings, options.files)
+    listed = [harmless(mutant, entries) is not None for mutant, _ in work]
+    if options.unlisted:
+        work = [item for item, known in zip(work, listed, strict=True) if not known]
     if options.sample is not None:
         work = random.Random(options.seed).sample(work, min(options.sample, len(work)))
     if options.list:
@@ -326,9 +339,10 @@ def main() -> int:
             print(
                 f"{done} of {len(work)}, {len(survivors)} survivors, {minutes:.0f} minutes", file=sys.stderr, flush=True
             )
-    stale = [] if options.files or options.sample is not None else [e for e in entries if "used" not in e]
-    for entry in stale:
-        print(f"mutants.toml: matches nothing any more: {entry['file']}: {entry['line']}")
+    named = [] if options.files else [(entry, line) for entry in entries for line in lines(entry)]
+    stale = [(entry["file"], line) for entry, line in named if line not in entry.get("used", ())]
+    for file, line in stale:
+        print(f"mutants.toml: matches nothing any more: {file}: {line}")
     print(
         f"{len(work)} mutants, {len(work) - len(survivors) - excused} noticed, {excused} that change no formula, "
         f"{len(survivors)} survivors"

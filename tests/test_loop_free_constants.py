@@ -5,6 +5,7 @@ other term of every minimum holds. ``ZS26`` is Zuo and Stradi 2026, whose append
 """
 
 import inspect
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -202,20 +203,28 @@ def test_sv_ops_keeps_its_constraint_and_gives_a_narrow_one_room(slack, short):
     assert 0.5 - learner.planned_values[1] == pytest.approx(short, rel=1e-3)
 
 
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_a_slack_of_exactly_the_rounding_is_still_safe(horizon, monkeypatch):
+    limit = -1e-9 * horizon
+    for slack, safe in ((limit, 1.0), (np.nextafter(limit, -1.0), 0.0)):
+        monkeypatch.setattr(sv_ops, "slack_mixture", lambda *_, slack=slack: SimpleNamespace(value=slack))
+        assert narrow(0.1, horizon=horizon)._notes() == {"safe": safe}
+
+
 @pytest.mark.parametrize(("slack", "short"), [(1.9e-5, 2e-5), (2.1e-5, 2.1e-5), (-1.9e-9, 2e-5)])
 def test_the_room_of_sv_ops_is_relative_to_the_horizon(slack, short):
     learner = narrow(slack, horizon=2)
     assert learner._notes() == {"safe": 1.0}
     assert 1.0 - learner.planned_values[1] == pytest.approx(short, rel=1e-3)
-    assert narrow(-2.1e-9, horizon=2).notes() == {"safe": 0.0}
+    assert narrow(-2.1e-9, horizon=2)._notes() == {"safe": 0.0}
 
 
 def test_s_ops_begins_with_lam_0_and_mixes_what_it_holds_of_the_utilities():
     first = narrow(0.1, "s-ops", count=0)  # alpha = 0.4, the known policy has 0.6
-    assert first.notes()["baseline"] == pytest.approx(0.4 / 0.6, rel=1e-12)
+    assert first._notes()["baseline"] == pytest.approx(0.4 / 0.6, rel=1e-12)
     assert first.planned_values[1] == pytest.approx(2 / 3 * 0.6 + 1 / 3 * 0.25, rel=1e-12)
     after = narrow(0.1, "s-ops", count=1)  # w = 0.6 = tau: nothing is to be mixed in
-    assert after.notes()["baseline"] == pytest.approx(0.0, abs=1e-8)
+    assert after._notes()["baseline"] == pytest.approx(0.0, abs=1e-8)
     assert after.planned_values[1] == pytest.approx(0.4, rel=1e-7)
 
 
@@ -247,7 +256,7 @@ def test_the_first_occupancy_is_uniform_with_a_mass_of_one():
     assert (first.p == 0.25).all()
 
 
-@pytest.mark.parametrize("value", [0.5, 2.0])
+@pytest.mark.parametrize("value", [-1.0, 0.5, 2.0])
 def test_a_file_says_safe_or_not(learners, value):
     learner = learners["sv-ops", OTHER]
     with pytest.raises(fd.ValidationError, match="own_safe"):

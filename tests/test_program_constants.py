@@ -5,14 +5,16 @@ three constraints, S = 7, A = 3, H = 4, K = 5,000, delta = 0.05 and a gap of 0.8
 transitions are (0.3, 0.7, 0, ..., 0), its mean reward 0.4 and its mean utilities 0.6.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import flexdome as fd
 from flexdome.learners.programs import dope, optaug, optcmdp, optcmdp_bonus, optpess_lp
-from flexdome.learners.programs.augmented import augmented_program, augmented_value
+from flexdome.learners.programs.augmented import augmented_program
 from flexdome.learners.programs.confidence import TransitionSet, bernstein, estimates, l1_ball
-from flexdome.learners.programs.family import Plan, Present
+from flexdome.learners.programs.family import Plan, Present, policy_of
 from flexdome.learners.programs.oracle import Program, extended_program, known_program
 from flexdome.learners.programs.replanning import NEVER, as_replan
 from runs import World, small_cmdp
@@ -292,18 +294,23 @@ def test_a_price_as_high_as_slater_s_condition_allows_is_found():
     np.testing.assert_allclose(found.multipliers, [10.0], atol=1e-7)
 
 
+def test_a_best_policy_that_just_meets_its_threshold_is_the_optimum():
+    # Both actions have the most utility there is, exactly the threshold; one of them earns more.
+    for best in (0, 1):
+        f = np.array([[[[0.25, 0.25]]], [[[0.5, 0.5]]]])
+        f[0, 0, 0, best] = 1.0
+        found = known_program(np.zeros((1, 1, 2, 1)), f, np.ones(1), np.array([0.5]))
+        assert (found.feasible, found.slack) == (True, np.inf)
+        assert found.values.tolist() == [1.0, 0.5]
+        assert found.occupancy[0, 0].tolist() == [1.0 - best, float(best)]
+        assert found.multipliers.tolist() == [0.0]
+
+
 def test_the_slack_of_several_constraints_is_that_of_the_shortest():
     f = np.array([[[[1.0, 0.0]]], [[[0.5, 0.5]]], [[[0.0, 0.25]]]])
     found = known_program(np.zeros((1, 1, 2, 1)), f, np.ones(1), np.array([0.4, 0.75]))
     assert (found.feasible, found.slack) == (False, pytest.approx(-0.5))
     np.testing.assert_allclose(found.values, [0.0, 0.5, 0.25], atol=1e-8)
-
-
-def test_the_augmented_lagrangian_is_this():
-    # By hand: 1 - (0.3 + 2 (0.75 - 0.5))^2 / 4; a second constraint that is met with much room costs nothing.
-    assert augmented_value(np.array([1.0, 0.5]), np.array([0.3]), np.array([0.75]), 2.0) == pytest.approx(0.84)
-    values, lam, alpha = np.array([1.0, 0.5, 3.0]), np.array([0.3, 1.0]), np.array([0.75, 2.0])
-    assert augmented_value(values, lam, alpha, 2.0) == pytest.approx(0.84)
 
 
 @pytest.mark.parametrize(("lam", "eta", "v"), [(0.3, 2.0, 0.4), (0.9, 0.5, 0.55), (0.9, 0.25, 0.35), (2.0, 0.25, 1.0)])
@@ -382,6 +389,19 @@ def test_a_safe_policy_must_exceed_its_threshold(name):
     for utility in (1.0 + 1.01e-9, -1e-12):
         with pytest.raises(fd.ValidationError, match=r"safe_policy.utilities"):
             fd.make_learner(name, one_cell(), safe_policy=safe_of(utility))
+
+
+def test_the_utility_of_a_safe_policy_is_not_negative_where_the_threshold_is_hidden():
+    hidden = one_cell(float("nan"))
+    assert fd.make_learner("dope", hidden, safe_policy=safe_of(0.0)).safe_policy.utilities[0] == 0.0
+    with pytest.raises(fd.ValidationError, match=r"safe_policy.utilities"):
+        fd.make_learner("dope", hidden, safe_policy=safe_of(-1e-12))
+
+
+def test_what_rounding_makes_negative_in_an_occupancy_is_not_played():
+    assert policy_of(np.array([[[0.5, -1e-17, 0.25], [0.0, -1e-17, 0.0]]])).tolist() == [
+        [[2 / 3, 0.0, 1 / 3], [1 / 3] * 3]
+    ]
 
 
 def test_a_safe_policy_may_be_a_mapping_with_just_these_keys():
@@ -475,12 +495,26 @@ def test_the_bounds_of_a_growth_factor_are_1_and_a_million():
             as_replan(rule)
 
 
+def test_a_number_of_episodes_is_1_to_2_to_the_53_and_1_is_every_episode():
+    assert as_replan(1).given == "episode"
+    assert as_replan(2).given == 2
+    assert as_replan(2**53).given == 2**53
+    with pytest.raises(fd.ValidationError, match="replan is"):
+        as_replan(2**53 + 1)
+
+
 def test_an_overdue_plan_is_made_before_the_next_episode_and_not_earlier():
     learner = fd.make_learner("optcmdp-bonus", small_cmdp(S=2, A=2, H=2).problem(), episodes=100, replan=5)
     for episode, planned in ((4, 0), (5, 5), (9, 5), (11, 11)):
         learner.episode = episode
+        assert learner.steady() == 1  # never less than one, however late it is
         learner.settle()
         assert learner.planned == planned
+
+
+def test_who_moves_in_every_episode_stays_for_one():
+    learner = fd.make_learner("optdual", small_cmdp(S=2, A=2, H=2).problem(), episodes=100, replan=5)
+    assert learner.steady() == 1
 
 
 def test_a_plan_is_told_how_many_episodes_were_played_since_the_last_and_logged_ones_are_not(monkeypatch):
@@ -533,25 +567,99 @@ def test_a_file_holds_up_to_64_policies(count, fits):
             learner._restore(state)
 
 
+def test_a_file_holds_one_policy_at_least():
+    with pytest.raises(fd.ValidationError, match="0 entries; there are 1 to 64"):
+        mixed([1.0])._restore({**mixed([1.0])._state(), "plan_weights": np.zeros(0)})
+
+
+def taught(name, replan, episodes=3):
+    """A learner that has seen the same episode so often, and that episode."""
+    cmdp = small_cmdp(S=2, A=2, H=2)
+    learner = fd.make_learner(name, cmdp.problem(), episodes=100, replan=replan, bonus_scale=0.0)
+    episode = World(cmdp).play(np.full((2, 2, 2), 0.5))
+    for _ in range(episodes):
+        learner.observe(episode)
+    return learner
+
+
+def restored(learner, replan, state):
+    again = taught(learner.id, replan, 0)
+    again.episode = learner.episode
+    again._restore(state)
+    return again
+
+
+def test_a_file_remembers_that_a_plan_is_due_since_a_count_doubled():
+    learner = taught("optcmdp-bonus", "doubling")
+    state = learner._state()
+    assert "unsettled" not in state
+    calm = restored(learner, "doubling", state)
+    calm.settle()
+    assert calm.planned == learner.planned == 2
+    learner._doubled[0] = 1
+    state = learner._state()
+    assert state["unsettled"].tolist() == [1]
+    due = restored(learner, "doubling", state)
+    due.settle()
+    assert due.planned == 3
+    for number in (0.0, 2.0):
+        with pytest.raises(fd.ValidationError, match="unsettled"):
+            restored(learner, "doubling", {**state, "unsettled": np.array([number])})
+    late = taught("optcmdp-bonus", 5)
+    late._doubled[0] = 1  # counts do not decide
+    assert "unsettled" not in late._state()
+
+
+def test_a_file_remembers_that_a_step_is_due():
+    learner = taught("optdual", 5)
+    assert "unsettled" not in learner._state()
+    calm = restored(learner, 5, learner._state())
+    calm.settle()
+    assert (calm.multipliers == learner.multipliers).all()
+    learner._present = replace(learner._present, moved=2)
+    again = restored(learner, 5, learner._state())
+    assert learner._state()["unsettled"].tolist() == [1]
+    before = learner.multipliers
+    for one in (learner, again):
+        one.settle()
+    assert (again.multipliers == learner.multipliers).all()
+    assert not (before == learner.multipliers).all()
+
+
+def test_a_file_counts_new_visits_from_the_plan_in_force_on():
+    learner = taught("optcmdp-bonus", 5)
+    again = restored(learner, 5, learner._state())
+    again.settle()
+    assert again._state()["new_visits"].sum() == learner._state()["new_visits"].sum() == 3 * 2
+    learner._cleared -= 1  # an interrupt between a plan and this
+    state = learner._state()
+    assert state["new_visits"].sum() == state["new_sums"].sum() == state["new_returns"].sum() == 0
+    assert (state["limit"] == state["n_visits"] + np.maximum(state["n_visits"], 1)).all()
+    assert learner.records.new_visits.sum() == 3 * 2
+    doubled = taught("optcmdp-bonus", "doubling")
+    doubled._doubled[0], doubled._cleared = 1, -1
+    assert "unsettled" not in doubled._state()
+
+
 SUM = 1e300
-BOUNDS = [  # of an entry of a file: smallest and largest number, and by how much the refused ones are off
-    ("optcmdp-bonus", {}, "planned", 0.0, 3.0, 1.0),
-    ("optcmdp-bonus", {}, "plan_multipliers", 0.0, SUM, 1e285),
-    ("optcmdp-bonus", {}, "plan_values", -SUM, SUM, 1e285),
-    ("optaug", {}, "own_lam", 0.0, SUM, 1e285),
-    ("optdual", {}, "own_lam", 0.0, SUM, 1e285),
-    ("optdual", {}, "own_f", 0.0, SUM, 1e285),
-    ("optdual", {}, "own_lo", -1e-9, None, 1e-12),
-    ("optdual", {}, "own_up", None, 1.0, 1e-12),
-    ("optdual", {}, "own_spare", -1e-9, 1.0, 1e-12),
-    ("optdual", {"confidence": "l1"}, "own_radius", 0.0, 2.0, 1e-12),
-    ("optpess-lp", {}, "own_baseline", 0.0, 1.0, 1.0),
-    ("dope", {}, "own_baseline", 0.0, 1.0, 1.0),
+BOUNDS = [  # of an entry of a file: smallest and largest number, and whether it is whole
+    ("optcmdp-bonus", {}, "planned", 0.0, 3.0, True),
+    ("optcmdp-bonus", {}, "plan_multipliers", 0.0, SUM, False),
+    ("optcmdp-bonus", {}, "plan_values", -SUM, SUM, False),
+    ("optaug", {}, "own_lam", 0.0, SUM, False),
+    ("optdual", {}, "own_lam", 0.0, SUM, False),
+    ("optdual", {}, "own_f", 0.0, SUM, False),
+    ("optdual", {}, "own_lo", -1e-9, None, False),
+    ("optdual", {}, "own_up", None, 1.0, False),
+    ("optdual", {}, "own_spare", -1e-9, 1.0, False),
+    ("optdual", {"confidence": "l1"}, "own_radius", 0.0, 2.0, False),
+    ("optpess-lp", {}, "own_baseline", 0.0, 1.0, True),
+    ("dope", {}, "own_baseline", 0.0, 1.0, True),
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "entry", "low", "high", "off"), BOUNDS)
-def test_a_number_of_a_file_is_refused_beyond_its_bounds(name, options, entry, low, high, off):
+@pytest.mark.parametrize(("name", "options", "entry", "low", "high", "whole"), BOUNDS)
+def test_a_number_of_a_file_is_refused_beyond_its_bounds(name, options, entry, low, high, whole):
     cmdp = small_cmdp(S=2, A=2, H=2)
     if "safe policy" in fd.LEARNERS[name].needs:
         options = {**options, "safe_policy": fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))}
@@ -562,7 +670,8 @@ def test_a_number_of_a_file_is_refused_beyond_its_bounds(name, options, entry, l
     for bound, sign in ((low, -1.0), (high, 1.0)):
         if bound is None:
             continue
-        for number, fits in ((bound, True), (bound + sign * off, False)):
+        beyond = bound + sign if whole else np.nextafter(bound, sign * np.inf)
+        for number, fits in ((bound, True), (beyond, False)):
             flat[:] = np.asarray(state[entry], dtype=float).ravel()
             flat[-1] = number
             changed = {**state, entry: flat.reshape(state[entry].shape)}
@@ -572,7 +681,7 @@ def test_a_number_of_a_file_is_refused_beyond_its_bounds(name, options, entry, l
             else:
                 with pytest.raises(fd.ValidationError, match=entry):
                     learner._restore(changed)
-    if off == 1.0:
+    if whole:
         with pytest.raises(fd.ValidationError, match=f"{entry} holds a number that is not whole"):
             learner._restore({**state, entry: np.full(state[entry].shape, 0.5)})
 

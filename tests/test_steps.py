@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import flexdome as fd
-from flexdome.learners.programs.augmented import augmented_program, augmented_value
+from flexdome.learners.programs.augmented import augmented_program
 from flexdome.learners.programs.confidence import TransitionSet, estimates
 from flexdome.learners.programs.loop_free import LoopFreeSet
 from flexdome.learners.programs.oracle import extended_program
@@ -120,6 +120,12 @@ def test_long_steps_are_projected_too():
 
 
 # -- OPTAUG ------------------------------------------------------------------------------------------------------------
+
+
+def augmented_value(values, lam, alpha, eta):
+    """The augmented Lagrangian at values (1 + m,)."""
+    hinge = np.maximum(lam + eta * (alpha - values[1:]), 0.0)
+    return float(values[0] - (hinge**2).sum() / (2.0 * eta))
 
 
 @pytest.mark.parametrize("m", [1, 2])

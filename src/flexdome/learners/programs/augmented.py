@@ -24,7 +24,7 @@ from flexdome.learners.programs.confidence import TransitionSet
 from flexdome.learners.programs.oracle import Program, oracle_of
 from flexdome.planning.decomposition import scale_of
 
-__all__ = ["augmented_program", "augmented_value"]
+__all__ = ["augmented_program"]
 
 COLUMNS = 300
 TOLERANCE = 1e-9  # relative to the scale of the values
@@ -32,12 +32,6 @@ TURNS, PATIENCE = 100, 50
 CENTRED = 0.2  # of the mean product
 EXACT = 1e-11  # of the small program
 ENOUGH = 1e-5
-
-
-def augmented_value(values: Float, lam: Float, alpha: Float, eta: float) -> float:
-    """The augmented Lagrangian at values (1 + m,)."""
-    hinge = np.maximum(lam + eta * (alpha - values[1:]), 0.0)
-    return float(values[0] - (hinge**2).sum() / (2.0 * eta))
 
 
 def augmented_program(
