@@ -8,7 +8,7 @@ import pytest
 import flexdome as fd
 import naive_loop_free as naive
 from flexdome.learners.programs.confidence import TransitionSet
-from flexdome.learners.programs.projection import FLOOR, LONGEST, Occupancy, first_occupancy, mirror_step, project
+from flexdome.learners.programs.projection import FLOOR, STEEPEST_STEP, Occupancy, first_occupancy, mirror_step, project
 from naive_programs import extended_best
 from test_programs import random_box
 
@@ -142,7 +142,7 @@ def test_a_slope_beyond_the_longest_is_scaled_down_to_it():
     shifted = 10.0 * slope + np.array([0.0, 9e3, 2e4])[:, None, None]
     short = mirror_step(transitions, start, 10.0 * slope, mu).x
     np.testing.assert_allclose(mirror_step(transitions, start, shifted, mu).x, short, atol=1e-8)
-    assert LONGEST == 1e4
+    assert STEEPEST_STEP == 1e4
 
 
 def test_states_out_of_reach_have_no_mass_and_may_come_back():

@@ -14,7 +14,7 @@ import flexdome as fd
 from flexdome.learners.programs import omdpd, projection, sv_ops
 from flexdome.learners.programs.confidence import estimates
 from flexdome.learners.programs.kernels import Records
-from flexdome.learners.programs.loop_free import LARGEST, LEAST, LoopFreeSet
+from flexdome.learners.programs.loop_free import LARGEST_CONSTANT, LEAST_CONSTANT, LoopFreeSet
 from flexdome.learners.programs.records import make_records
 from flexdome.learners.programs.s_ops import mixing
 
@@ -349,7 +349,7 @@ def test_the_penalty_of_omdpd_is_followed_up_to_its_steepest():
     expected = 0.5 * np.exp([0.0, 5.0, 29.5, 30.0, 30.0, 30.0])
     np.testing.assert_allclose(slopes, expected, rtol=1e-13)
     assert omdpd.STEEPEST == 30.0
-    assert (projection.FLOOR, projection.LONGEST) == (1e-30, 1e4)
+    assert (projection.FLOOR, projection.STEEPEST_STEP) == (1e-30, 1e4)
 
 
 def test_the_steps_of_several_episodes_are_made_in_at_most_inner_steps():
@@ -400,7 +400,7 @@ def test_the_defaults_are_the_papers_run(name):
 @pytest.mark.parametrize(("name", "option", "value"), ACCEPTED)
 def test_a_constant_at_its_bound_is_taken(name, option, value):
     assert learner_of(name, OTHER, **{option: value})._options()[option] == value
-    assert (LEAST, LARGEST) == (1e-30, 1e30)
+    assert (LEAST_CONSTANT, LARGEST_CONSTANT) == (1e-30, 1e30)
 
 
 @pytest.mark.parametrize(("name", "option", "value", "rule"), REFUSED)

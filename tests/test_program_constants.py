@@ -158,7 +158,7 @@ def test_what_is_not_said_is_the_paper_s_size_and_a_plan_in_every_episode(name):
     learner = fd.make_learner(name, one_cell(), **safe)
     told = {"episodes": 80_000, "delta": 0.1, "seed": 0, "replan": "episode", "tuning": "theory"}
     assert {key: learner._options()[key] for key in told} == told
-    assert (learner.episodes, learner.seed, learner.planned, learner.steady()) == (80_000, 0, 0, 1)
+    assert (learner.episodes, learner.seed, learner.planned_at, learner.steady()) == (80_000, 0, 0, 1)
     flags = (learner.every_episode, learner.anew, learner.own_randomness)
     assert flags == (name == "optdual", name not in ("optdual", "optaug"), False)
 
@@ -463,7 +463,7 @@ def test_plans_follow_exactly_these_episodes(rule):
     for e in range(1, 60):
         made.append(learner.steady())
         learner.observe(episode)
-        if learner.planned == e:
+        if learner.planned_at == e:
             changes.append(e)
     assert changes == RULES[rule]
     due = as_replan(rule).following(changes[-1])
@@ -477,7 +477,7 @@ def test_doubling_plans_when_the_visits_of_the_same_cells_are_1_2_4_8():
     plans = []
     for e in range(1, 40):
         learner.observe(episode)
-        if learner.planned == e:
+        if learner.planned_at == e:
             plans.append(e)
     assert plans == [1, 2, 4, 8, 16, 32]
     assert learner.steady() == NEVER - 39
@@ -509,7 +509,7 @@ def test_an_overdue_plan_is_made_before_the_next_episode_and_not_earlier():
         learner.episode = episode
         assert learner.steady() == 1  # never less than one, however late it is
         learner.settle()
-        assert learner.planned == planned
+        assert learner.planned_at == planned
 
 
 def test_who_moves_in_every_episode_stays_for_one():
@@ -595,13 +595,13 @@ def test_a_file_remembers_that_a_plan_is_due_since_a_count_doubled():
     assert "unsettled" not in state
     calm = restored(learner, "doubling", state)
     calm.settle()
-    assert calm.planned == learner.planned == 2
+    assert calm.planned_at == learner.planned_at == 2
     learner._doubled[0] = 1
     state = learner._state()
     assert state["unsettled"].tolist() == [1]
     due = restored(learner, "doubling", state)
     due.settle()
-    assert due.planned == 3
+    assert due.planned_at == 3
     for number in (0.0, 2.0):
         with pytest.raises(fd.ValidationError, match="unsettled"):
             restored(learner, "doubling", {**state, "unsettled": np.array([number])})

@@ -392,7 +392,7 @@ def test_a_plan_is_kept_by_a_file_in_the_middle_of_its_time(name, tmp_path):
     fd.simulate(part, cmdp, episodes=73)
     part.save(tmp_path / "learner")
     again = fd.load_learner(tmp_path / "learner")
-    assert again.planned == 50
+    assert again.planned_at == 50
     fd.simulate(again, cmdp, episodes=97)
     assert (again.policy == whole.policy).all()
     assert (again.multipliers == whole.multipliers).all()
@@ -409,7 +409,7 @@ def test_new_thresholds_are_planned_for_at_once(name):
     before = learner.policy
     tighter = cmdp.alpha + 0.5 * fd.slater_gap(cmdp)
     learner.set_thresholds(tighter)
-    assert learner.planned == 10
+    assert learner.planned_at == 10
     if name in ("optcmdp", "optcmdp-bonus", "optpess-lp"):  # others take a step, or are in their first phase
         assert (learner.policy != before).any()
         assert (fd.evaluate(cmdp, learner.policy).utilities >= tighter - 1e-8).all()
@@ -430,7 +430,7 @@ def test_logged_data_are_planned_with_at_once_where_a_plan_takes_no_step(name, t
     assert (learner.planned_values == before).all()
     learner.preload(uniform_log(cmdp, 5000))
     assert (learner.planned_values != before).any() == learner.anew
-    assert learner.planned == learner.episode == 0
+    assert learner.planned_at == learner.episode == 0
     assert learner.anew == (name in ("optcmdp", "optcmdp-bonus", "optpess-lp", "dope"))
     if name in ("optcmdp", "optcmdp-bonus"):  # the others are in their first phase
         best, values = fd.solve(cmdp), fd.evaluate(cmdp, learner.policy)
@@ -572,7 +572,7 @@ def test_a_plan_that_an_interrupt_prevented_is_made_before_the_next_episode(monk
         with pytest.raises(KeyboardInterrupt):
             fd.simulate(cut, cmdp)
     assert cut.episode == 10
-    assert cut.planned == 0
+    assert cut.planned_at == 0
     fd.simulate(cut, cmdp)
     assert cut.episode == 50
     assert (cut.policy == whole.policy).all()

@@ -47,7 +47,7 @@ def test_what_is_public_is_listed_by_hand_too() -> None:
     common = {"observe", "policy", "multipliers", "mixture", "episode", "problem"}
     common |= {"beliefs", "visits", "preload", "save", "set_thresholds"}
     own = {"flexdome": {"schedule"}, "anchordome": {"schedule"}, "proxdome": {"reserve", "status"}}
-    own["optcmdp"] = {"draws", "steady", "settle", "thresholds", "planned", "planned_values"}
+    own["optcmdp"] = {"draws", "steady", "settle", "thresholds", "planned_at", "planned_values"}
     for name in FAMILIES:
         assert {method for of, method in CASES if of == name} == common | own[name]
 

@@ -279,7 +279,7 @@ def test_the_occupancies_of_sv_ops_are_optimistically_safe():
         fd.simulate(learner, cmdp, episodes=15)
         utilities = learner.beliefs().utilities
         if learner._own.safe:
-            assert utilities[0] >= learner.thresholds[0] - 1e-6 or learner.planned != learner.episode
+            assert utilities[0] >= learner.thresholds[0] - 1e-6 or learner.planned_at != learner.episode
 
 
 def test_a_mixture_is_drawn_with_its_weights_whatever_the_chunks():
@@ -307,7 +307,7 @@ def test_the_weight_of_the_safe_policy_is_what_makes_the_worst_case_safe():
     fd.simulate(learner, cmdp, episodes=3000)
     (share, _), policies = learner.mixture
     # The plan was made after episode 3,000, with the counts there are now.
-    assert learner.planned == 3000
+    assert learner.planned_at == 3000
     lo, up, est = boxes(learner)
     bound = highest_occupancy(lo, up, cmdp.initial, policies[1], 1.0)
     w = min(float(((est.costs[0] + learner._set.xi(est)[1]) * bound).sum()), 2.0)

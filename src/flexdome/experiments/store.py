@@ -58,7 +58,7 @@ OURS = re.compile(
 )
 SHA256 = re.compile(r"[0-9a-f]{64}")
 COLUMN = re.compile(r"reward_gap|(violation|multiplier)_[0-9]+")
-LARGEST = 1 << 26  # bytes of JSON
+LARGEST_JSON = 1 << 26  # bytes of JSON
 MOST = 10_000  # columns
 
 
@@ -517,7 +517,7 @@ def _check_learner(path: Path, run: RunSpec, episode: int) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     """An object in a file; from format 2 on every byte is as :func:`_as_json` writes it."""
-    data = _read(path, LARGEST)
+    data = _read(path, LARGEST_JSON)
     try:
         content = json.loads(data)
         if not isinstance(content, dict):

@@ -36,7 +36,7 @@ __all__ = [
 Sizes = tuple[int, int, int]
 
 
-LARGEST = 2**28  # of a size, and successors of one garnet
+LARGEST_FAMILY = 2**28  # of a size, and successors of one garnet
 
 
 def generator(family: str, seed: int) -> np.random.Generator:
@@ -59,7 +59,9 @@ def between(model: Model, fraction: float) -> Float:
 
 
 def _sizes(states: int, actions: int, horizon: int) -> Sizes:
-    S, A, H = (as_int(n, v, 1, LARGEST) for n, v in (("states", states), ("actions", actions), ("horizon", horizon)))
+    S, A, H = (
+        as_int(n, v, 1, LARGEST_FAMILY) for n, v in (("states", states), ("actions", actions), ("horizon", horizon))
+    )
     check_room(f"states is {S}, actions {A} and horizon {H}; a reward for each", S * A * H)
     return S, A, H
 
@@ -205,7 +207,7 @@ def multi(
     --------
     v1 : first
     """
-    m = as_int("constraints", constraints, 1, LARGEST)
+    m = as_int("constraints", constraints, 1, LARGEST_FAMILY)
     model = _uniform("multi", seed, _sizes(states, actions, horizon), m)
     return _cmdp(model, between(model, fraction), "multi-v1")
 
@@ -281,11 +283,11 @@ def garnet(
     v1 : first
     """
     S, A, H = _sizes(states, actions, horizon)
-    K, m = as_int("successors", successors, 1, S), as_int("constraints", constraints, 1, LARGEST)
+    K, m = as_int("successors", successors, 1, S), as_int("constraints", constraints, 1, LARGEST_FAMILY)
     check_room(f"constraints is {m}; their utilities for {H} x {S} x {A}", (1 + m) * S * A * H)
     steps = 1 if switch("stationary", stationary) else H
-    if steps * S * A * K > LARGEST:
-        raise ValidationError(f"states is {S}; {steps} x {S} x {A} x {K} successors are more than {LARGEST:,}")
+    if steps * S * A * K > LARGEST_FAMILY:
+        raise ValidationError(f"states is {S}; {steps} x {S} x {A} x {K} successors are more than {LARGEST_FAMILY:,}")
     rng = generator("garnet", seed)
     nxt = _distinct(rng, S, (steps, S, A, K))
     p = rng.dirichlet(np.ones(K), size=(steps, S, A))

@@ -15,12 +15,12 @@ from flexdome.learners.programs.confidence import Estimates
 from flexdome.planning import SafePolicy
 from flexdome.planning.evaluation import evaluate_batch
 
-__all__ = ["as_baseline", "baseline_values", "stored_baseline"]
+__all__ = ["as_safe_policy", "safe_policy_values", "stored_safe_policy"]
 
 HOW = "fd.safe_policy(cmdp, slack) makes one for experiments, fd.SafePolicy(policy, utilities) holds your own"
 
 
-def as_baseline(learner: str, problem: Problem, given: Any) -> SafePolicy:
+def as_safe_policy(learner: str, problem: Problem, given: Any) -> SafePolicy:
     """``safe_policy``, checked: a policy (H, S, A) and utilities (m,) above every known threshold.
 
     A mapping with the keys ``policy`` and ``utilities`` is taken too.
@@ -54,13 +54,13 @@ def as_baseline(learner: str, problem: Problem, given: Any) -> SafePolicy:
     return SafePolicy(frozen(policy), frozen(utilities))
 
 
-def stored_baseline(safe: SafePolicy) -> dict[str, list[Any]]:
+def stored_safe_policy(safe: SafePolicy) -> dict[str, list[Any]]:
     """The policy for the header of a file; numbers come back exactly."""
     policy: Float = safe.policy
     return {"policy": policy.tolist(), "utilities": safe.utilities.tolist()}
 
 
-def baseline_values(safe: SafePolicy, est: Estimates, mu: Float) -> Float:
+def safe_policy_values(safe: SafePolicy, est: Estimates, mu: Float) -> Float:
     """(1 + m,) what is held of the policy while it is played: its reward as estimated, its utilities as known.
 
     The reward is the plug-in estimate, V_{r^} under p^, of what had been seen when it was planned: no bonus, and what

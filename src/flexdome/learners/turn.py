@@ -21,7 +21,7 @@ __all__ = ["Turn", "changing", "reading"]
 P = ParamSpec("P")
 R = TypeVar("R")
 MOMENT = 50e-6  # seconds, for another thread to wake up
-LONGEST = 0.1  # seconds, that a simulation waits for one who wanted to read
+PATIENCE = 0.1  # seconds, that a simulation waits for one who wanted to read
 
 
 class Turn:
@@ -73,7 +73,7 @@ class Turn:
     def pause(self) -> None:
         """Let those who wait read, in the middle of a change, where the learner is whole."""
         if self.waiting:
-            self._read.wait(LONGEST)
+            self._read.wait(PATIENCE)
 
     def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
         """A copy of a learner has a turn of its own."""

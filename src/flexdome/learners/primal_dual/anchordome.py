@@ -28,7 +28,8 @@ from flexdome.learners.options import checked
 from flexdome.learners.primal_dual.anchor_kernels import Anchor, open_anchors, record_anchored, step_anchored
 from flexdome.learners.primal_dual.family import PrimalDualLearner
 from flexdome.learners.seen.counts import _zeros
-from flexdome.learners.seen.file import LARGEST_SUM, ROUNDING, _Reader, _visited_rows
+from flexdome.learners.seen.file import _visited_rows
+from flexdome.learners.state import LARGEST_SUM, ROUNDING, StateReader
 from flexdome.learners.turn import changing
 from flexdome.theory import Schedules, bonus_logs
 from flexdome.theory.schedules import LARGEST_SCALE, Power
@@ -130,7 +131,7 @@ class AnchorDOME(PrimalDualLearner):
     def _restore(self, state: Arrays) -> None:
         own: Arrays = {name: state[name] for name in ("anchor_logits", "anchor_lam") if name in state}
         super()._restore({name: part for name, part in state.items() if name not in own})
-        rows, read = _visited_rows(self.model, self.model.core.n_cells), _Reader(own)
+        rows, read = _visited_rows(self.model, self.model.core.n_cells), StateReader(own)
         open_anchors(self.model.core, self.anchor, self.settings)
-        self.anchor.logits[rows] = read.number("anchor_logits", rows.shape, -LARGEST_SUM, ROUNDING)
-        self.anchor.lam[:] = read.number("anchor_lam", self.anchor.lam.shape, 0.0, self.settings.dual_bound)
+        self.anchor.logits[rows] = read.take("anchor_logits", rows.shape, -LARGEST_SUM, ROUNDING)
+        self.anchor.lam[:] = read.take("anchor_lam", self.anchor.lam.shape, 0.0, self.settings.dual_bound)

@@ -44,7 +44,7 @@ from flexdome.learners.programs.confidence import estimates
 from flexdome.learners.programs.extended_kernels import extended_values
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.loop_free import LoopFreeSet, check_constants, occupancy_bound, optimistic_value
-from flexdome.learners.programs.records import LARGEST_SUM, StateReader
+from flexdome.learners.state import LARGEST_SUM, StateReader
 
 __all__ = ["CPDPO"]
 

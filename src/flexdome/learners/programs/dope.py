@@ -41,8 +41,8 @@ from flexdome.learners.options import Tuning, checked, chosen
 from flexdome.learners.programs.confidence import Estimates, around, bernstein, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
 from flexdome.learners.programs.oracle import extended_program
-from flexdome.learners.programs.records import StateReader
-from flexdome.learners.safe_policy import as_baseline, baseline_values, stored_baseline
+from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values, stored_safe_policy
+from flexdome.learners.state import StateReader
 from flexdome.theory.constants import LONGEST
 
 __all__ = ["DOPE"]
@@ -79,7 +79,7 @@ class DOPE(ProgramLearner):
         baseline_episodes: int | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
-        self.safe_policy = as_baseline(self.id, problem, safe_policy)
+        self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
         numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, {"bonus_scale": bonus_scale})
         if baseline_episodes is None and tuning == "practical":
             baseline_episodes = 0
@@ -90,7 +90,7 @@ class DOPE(ProgramLearner):
             "tuning": tuning,
             **numbers,
             "baseline_episodes": baseline_episodes,
-            "safe_policy": stored_baseline(self.safe_policy),
+            "safe_policy": stored_safe_policy(self.safe_policy),
         }
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         S, A, H = problem.states, problem.actions, problem.horizon
@@ -124,7 +124,7 @@ class DOPE(ProgramLearner):
             if best.feasible:
                 values = np.append(best.values[:1], H + best.values[1:])
                 return Plan.single(policy_of(best.occupancy), best.multipliers, values, own=False)
-        values = baseline_values(safe, est, self.problem.initial)
+        values = safe_policy_values(safe, est, self.problem.initial)
         return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, own=True)
 
     def _notes(self) -> dict[str, float]:

@@ -27,8 +27,9 @@ from flexdome.cmdp.validation import Float, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays, Beliefs, Learner
 from flexdome.learners.programs.kernels import Records, record, record_played
-from flexdome.learners.programs.records import LARGEST_SUM, StateReader, make_records, restore_records
+from flexdome.learners.programs.records import make_records, restore_records
 from flexdome.learners.programs.replanning import as_replan
+from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.learners.turn import changing, reading
 from flexdome.planning.evaluation import markov_policy
 
@@ -189,7 +190,7 @@ class ProgramLearner(Learner):
         return self.records.n_visits.copy()
 
     @property
-    def planned(self) -> int:
+    def planned_at(self) -> int:
         """The episode after which the present plan was made, 0 for the first."""
         return 0 if self._present is None else self._present.planned
 
@@ -214,7 +215,7 @@ class ProgramLearner(Learner):
 
     def steady(self) -> int:
         """For how many episodes at least the plan stays as it is, unless a count doubles where that matters."""
-        return 1 if self.every_episode else max(self.replan.following(self.planned) - self.episode, 1)
+        return 1 if self.every_episode else max(self.replan.following(self.planned_at) - self.episode, 1)
 
     def settle(self) -> None:
         """After the episodes that were recorded, or what an interrupt prevented after them: plan, if it is time."""
@@ -295,7 +296,7 @@ class ProgramLearner(Learner):
         return {
             **({"unsettled": np.ones(1, dtype=np.int64)} if left else {}),  # an interrupt came before a plan
             **records._asdict(),
-            "planned": np.array([self.planned], dtype=np.int64),
+            "planned": np.array([self.planned_at], dtype=np.int64),
             "plan_weights": now.weights,
             "plan_policies": now.policies,
             "plan_multipliers": now.multipliers,

@@ -25,16 +25,16 @@ from flexdome.learners.programs.extended_kernels import extended_values, upper_o
 
 __all__ = ["LoopFreeSet", "check_constants", "occupancy_bound", "optimistic_value"]
 
-LEAST, LARGEST = 1e-30, 1e30  # of a constant: products of three and their squares are still numbers
+LEAST_CONSTANT, LARGEST_CONSTANT = 1e-30, 1e30  # of a constant: products of three and their squares are still numbers
 
 
 def check_constants(numbers: Mapping[str, float], positive: tuple[str, ...]) -> None:
-    """Each of ``numbers`` is at most LARGEST, and those called ``positive`` are at least LEAST."""
+    """Each of ``numbers`` is at most LARGEST_CONSTANT, and those called ``positive`` are at least LEAST_CONSTANT."""
     for name, value in numbers.items():
-        if name in positive and value < LEAST:
-            raise ValidationError(f"{name} is {value!r}; it must be positive, and at least {LEAST:g}")
-        if value > LARGEST:
-            raise ValidationError(f"{name} is {value!r}; it must be at most {LARGEST:g}")
+        if name in positive and value < LEAST_CONSTANT:
+            raise ValidationError(f"{name} is {value!r}; it must be positive, and at least {LEAST_CONSTANT:g}")
+        if value > LARGEST_CONSTANT:
+            raise ValidationError(f"{name} is {value!r}; it must be at most {LARGEST_CONSTANT:g}")
 
 
 class LoopFreeSet:

@@ -47,7 +47,7 @@ from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
 from flexdome.learners.programs.loop_free import check_constants
 from flexdome.learners.programs.optcmdp import OptimisticSet, Unvisited, as_option
 from flexdome.learners.programs.projection import Occupancy, first_occupancy, mirror_step
-from flexdome.learners.programs.records import LARGEST_SUM, StateReader
+from flexdome.learners.state import LARGEST_SUM, StateReader
 
 __all__ = ["OMDPD"]
 

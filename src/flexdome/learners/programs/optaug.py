@@ -40,8 +40,8 @@ from flexdome.learners.programs.augmented import augmented_program
 from flexdome.learners.programs.confidence import estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
 from flexdome.learners.programs.optcmdp import Confidence, OptimisticSet, Unvisited, as_option
-from flexdome.learners.programs.records import LARGEST_SUM, StateReader
-from flexdome.learners.safe_policy import as_baseline, baseline_values, stored_baseline
+from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values, stored_safe_policy
+from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.theory.constants import LONGEST
 
 __all__ = ["OptAug"]
@@ -83,7 +83,7 @@ class OptAug(ProgramLearner):
         unvisited: Unvisited | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
-        self.safe_policy = as_baseline(self.id, problem, safe_policy)
+        self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
         theory = {"bonus_scale": 1.0, "penalty": 1.0 / problem.slater_gap}
         numbers = chosen(tuning, theory, PRACTICAL, {"bonus_scale": bonus_scale, "penalty": penalty})
         if numbers["penalty"] <= 0.0:
@@ -99,7 +99,7 @@ class OptAug(ProgramLearner):
             "baseline_episodes": first,
             "confidence": confidence,
             **as_option(optimistic),
-            "safe_policy": stored_baseline(self.safe_policy),
+            "safe_policy": stored_safe_policy(self.safe_policy),
         }
         super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
         self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
@@ -110,7 +110,7 @@ class OptAug(ProgramLearner):
         est, before = estimates(self.problem, self.records), self._own
         if self.episode < self._first:
             safe = self.safe_policy
-            values = baseline_values(safe, est, self.problem.initial)
+            values = safe_policy_values(safe, est, self.problem.initial)
             return Plan.single(safe.policy.copy(), before.copy(), values, own=before)
         best = augmented_program(
             self._set.transitions(est),
@@ -124,7 +124,7 @@ class OptAug(ProgramLearner):
 
     def _notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
-        return {"baseline": float(self.planned < self._first)}
+        return {"baseline": float(self.planned_at < self._first)}
 
     def _widths(self) -> Float:
         return self._set.width(estimates(self.problem, self.records))

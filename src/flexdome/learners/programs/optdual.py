@@ -35,7 +35,7 @@ from flexdome.learners.programs.confidence import TransitionSet, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.optcmdp import Confidence, OptimisticSet, Unvisited, as_option
 from flexdome.learners.programs.oracle import ExtendedOracle
-from flexdome.learners.programs.records import LARGEST_SUM, StateReader
+from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.planning.evaluation import deterministic_policy
 from flexdome.theory.schedules import LARGEST_SCALE
 

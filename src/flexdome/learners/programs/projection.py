@@ -27,7 +27,7 @@ from flexdome.learners.programs.projection_kernels import kl_dual, kl_hessian
 __all__ = ["Occupancy", "first_occupancy", "mirror_step", "project"]
 
 FLOOR = 1e-30  # what an occupancy or a probability that a step starts from counts as at least
-LONGEST = 1e4  # by which the slope of a step may differ
+STEEPEST_STEP = 1e4  # by which the slope of a step may differ
 
 STEPS = 100  # at one temperature
 TOLERANCE, ENOUGH = 1e-11, 1e-6  # of the flow's residual: what is sought, and what is accepted
@@ -109,10 +109,10 @@ def mirror_step(
 
     Entries of ``q`` count as at least FLOOR. That makes the divergence finite where a state comes into reach again, and
     lets a cell come back after 69 units of ``slope`` at most; it moves nothing that is ever seen. A slope that differs
-    by more than LONGEST within a step is scaled down to that: odds of exp(10,000) are a best response already.
+    by more than STEEPEST_STEP within a step is scaled down to that: odds of exp(10,000) are a best response already.
     """
     longest = float((slope.max(axis=(1, 2)) - slope.min(axis=(1, 2))).max())
-    log_x = np.log(np.maximum(q.x, FLOOR)) - slope * min(1.0, LONGEST / max(longest, LONGEST))
+    log_x = np.log(np.maximum(q.x, FLOOR)) - slope * min(1.0, STEEPEST_STEP / max(longest, STEEPEST_STEP))
     return project(transitions, log_x, np.maximum(q.p, FLOOR), mu, u, alpha)
 
 

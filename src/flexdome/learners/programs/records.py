@@ -6,32 +6,25 @@ learners are for thousands of (s, a) pairs, not for millions.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from flexdome.cmdp import Problem
-from flexdome.cmdp.validation import Float, as_array, check_range
 from flexdome.errors import ValidationError
 from flexdome.learners.programs.kernels import Records
+from flexdome.learners.state import EXACT, LARGEST_SUM, StateReader
 
-__all__ = ["StateReader", "make_records", "restore_records"]
+__all__ = ["make_records", "restore_records"]
 
-Arrays = dict[str, npt.NDArray[Any]]
-LARGEST = 2**27  # numbers: a gigabyte of counts
-EXACT = 2.0**53  # up to here a float64 counts
-LARGEST_SUM = 1e300
-ROUNDING = 1e-9
+MOST_COUNTS = 2**27  # numbers: a gigabyte of counts
 WHOLE = ("n_visits", "n_next", "alpha_count", "new_visits", "limit")
 
 
 def make_records(problem: Problem) -> Records:
     """Nothing seen yet."""
     H, S, A, m = problem.horizon, problem.states, problem.actions, problem.constraints
-    if H * S * A * S > LARGEST:
+    if H * S * A * S > MOST_COUNTS:
         raise ValidationError(
-            f"the problem has H S A S = {H} x {S} x {A} x {S} transitions; this learner counts at most {LARGEST}"
+            f"the problem has H S A S = {H} x {S} x {A} x {S} transitions; this learner counts at most {MOST_COUNTS}"
         )
     cells, both = (H, S, A), (1 + m, H, S, A)
     return Records(
@@ -45,47 +38,6 @@ def make_records(problem: Problem) -> Records:
         new_returns=np.zeros(both),
         limit=np.ones(cells),
     )
-
-
-class StateReader:
-    """The arrays of a file, each taken once, with shape and range checked."""
-
-    def __init__(self, state: Arrays) -> None:
-        self._left = dict(state)
-
-    def take(self, name: str, shape: tuple[int, ...], low: float, high: float, *, whole: bool = False) -> Float:
-        """The array ``name`` as float64, with that shape and every entry in [low, high]."""
-        if name not in self._left:
-            raise ValidationError(f"state.{name} is missing")
-        array, _ = as_array(f"state.{name}", self._left.pop(name))
-        if array.shape != shape:
-            raise ValidationError(f"state.{name} has shape {array.shape}; it must be {shape}")
-        check_range(f"state.{name}", array, low, high)
-        if whole and (array != np.floor(array)).any():
-            raise ValidationError(f"state.{name} holds a number that is not whole")
-        return array
-
-    def has(self, name: str) -> bool:
-        """Whether ``name`` is there."""
-        return name in self._left
-
-    def length(self, name: str) -> int:
-        """How many entries the first axis of ``name`` has."""
-        if name not in self._left or self._left[name].ndim == 0:
-            raise ValidationError(f"state.{name} is missing or has no axis")
-        return int(self._left[name].shape[0])
-
-    def rows(self, name: str, shape: tuple[int, ...]) -> Float:
-        """An array whose last axis holds distributions."""
-        array = self.take(name, shape, 0.0, 1.0 + ROUNDING)
-        if (np.abs(array.sum(axis=-1) - 1.0) > ROUNDING).any():
-            raise ValidationError(f"state.{name} has a row that does not sum to one")
-        return array
-
-    def finish(self) -> None:
-        """Nothing is left over."""
-        if self._left:
-            raise ValidationError(f"state has {sorted(self._left)[0]!r}, which is not known here")
 
 
 def restore_records(records: Records, reader: StateReader, episode: int) -> Records:

@@ -35,7 +35,7 @@ from flexdome.learners.programs.confidence import Estimates, TransitionSet
 from flexdome.learners.programs.family import Plan, policy_of
 from flexdome.learners.programs.loop_free import occupancy_bound
 from flexdome.learners.programs.sv_ops import SVOPS, Own
-from flexdome.learners.safe_policy import as_baseline, stored_baseline
+from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
 
 __all__ = ["SOPS"]
 
@@ -69,8 +69,8 @@ class SOPS(SVOPS):
         step_size: float | None = None,
         exploration: float | None = None,
     ) -> None:
-        self.safe_policy = as_baseline(self.id, problem, safe_policy)
-        more = {"safe_policy": stored_baseline(self.safe_policy)}
+        self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
+        more = {"safe_policy": stored_safe_policy(self.safe_policy)}
         self._prepare(problem, episodes, delta, seed, replan, tuning, bonus_scale, step_size, exploration, more)
 
     def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:

@@ -35,10 +35,10 @@ from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen
 from flexdome.learners.programs.confidence import Estimates, TransitionSet, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
-from flexdome.learners.programs.loop_free import LEAST, LoopFreeSet, check_constants, occupancy_bound
+from flexdome.learners.programs.loop_free import LEAST_CONSTANT, LoopFreeSet, check_constants, occupancy_bound
 from flexdome.learners.programs.oracle import oracle_of
 from flexdome.learners.programs.projection import Occupancy, first_occupancy, mirror_step
-from flexdome.learners.programs.records import LARGEST_SUM, StateReader
+from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.planning.decomposition import slack_mixture
 
 __all__ = ["SVOPS"]
@@ -142,7 +142,7 @@ class SVOPS(ProgramLearner):
         if not safe:
             return replace(own, q=mirror_step(transitions, own.q, slope, mu), lam=np.zeros(alpha.size), safe=False)
         q = mirror_step(transitions, own.q, slope, mu, optimistic[1:], alpha - max(ROOM * H - slack, 0.0))
-        return replace(own, q=q, lam=q.multipliers / max(length, LEAST), safe=True)
+        return replace(own, q=q, lam=q.multipliers / max(length, LEAST_CONSTANT), safe=True)
 
     def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
         """The plan that plays q^, and what the next step needs."""

@@ -11,16 +11,9 @@ from flexdome.errors import ValidationError
 from flexdome.learners.proximal.data_kernels import TOLD, Proximal, open_cells, open_known
 from flexdome.learners.proximal.plan_kernels import HOTTEST
 from flexdome.learners.seen.counts import OptimisticModel, _zeros
-from flexdome.learners.seen.file import (
-    EXACT,
-    LARGEST_SUM,
-    _Reader,
-    _visited_cells,
-    _visited_rows,
-    model_state,
-    restore_model,
-)
+from flexdome.learners.seen.file import _visited_cells, _visited_rows, model_state, restore_model
 from flexdome.learners.seen.kernels import Settings
+from flexdome.learners.state import EXACT, LARGEST_SUM, StateReader
 
 __all__ = ["proximal_arrays", "proximal_state", "restore_proximal"]
 
@@ -84,30 +77,30 @@ def restore_proximal(
             raise ValidationError(f"state.{name} is missing")
     rest = {name: part for name, part in state.items() if name not in OWN}
     restore_model(model, settings, episode, rest, chained=not shared)
-    read = _Reader({name: state[name] for name in OWN})
+    read = StateReader({name: state[name] for name in OWN})
     core, W = model.core, model.W
     m = core.lam.size
     rows, cells = _visited_rows(model, core.n_cells), _visited_cells(model, core.n_cells)
     open_cells(core, own, settings)
-    own.m2_r[rows] = read.number("m2_r", rows.shape, 0.0, EXACT)
-    own.m2_d[:, rows] = read.number("m2_d", (m, rows.size), 0.0, EXACT)
+    own.m2_r[rows] = read.take("m2_r", rows.shape, 0.0, EXACT)
+    own.m2_d[:, rows] = read.take("m2_d", (m, rows.size), 0.0, EXACT)
     own.seen[rows] = read.count("seen", rows.shape, 0, EXACT)
-    own.m2_alpha[:] = read.number("m2_alpha", (m,), 0.0, LARGEST_SUM)
-    own.s2[:, rows] = read.number("s2", (m, rows.size), 0.0, LARGEST_SUM)
-    core.base[rows * W] = read.number("optimistic", rows.shape, 0.0, LARGEST_SUM)
+    own.m2_alpha[:] = read.take("m2_alpha", (m,), 0.0, LARGEST_SUM)
+    own.s2[:, rows] = read.take("s2", (m, rows.size), 0.0, LARGEST_SUM)
+    core.base[rows * W] = read.take("optimistic", rows.shape, 0.0, LARGEST_SUM)
     core.base[rows * W + m + 1] = core.sum_r[rows] / np.maximum(core.n_visits[rows], 1.0)
     if settings.known.size and not np.isnan(settings.known[0, 0]):
         core.base[rows * W + m + 1] = settings.known[0, rows]
-    core.values.reshape(-1, W)[cells, : m + 2] = read.number("values", (cells.size, m + 2), -LARGEST_SUM, LARGEST_SUM)
+    core.values.reshape(-1, W)[cells, : m + 2] = read.take("values", (cells.size, m + 2), -LARGEST_SUM, LARGEST_SUM)
     if shared and len(set(core.n_cells.tolist())) > 1:
         raise ValidationError("state.n_cells differs between steps; where steps are shared it must not")
     if shared and (core.state_of != core.state_of[0]).any():
         raise ValidationError("state.state_of differs between steps; where steps are shared it must not")
-    own.pooled[:] = read.number("pooled", own.pooled.shape, 0.0, LARGEST_SUM)
+    own.pooled[:] = read.take("pooled", own.pooled.shape, 0.0, LARGEST_SUM)
     own.logged[:] = read.count("logged", (1,), 0, EXACT)
     own.clock[:] = read.count("clock", (1,), 0, EXACT)
-    own.heat[:] = read.number("heat", (1,), 1.0, HOTTEST)
-    own.told[:] = read.number("told", own.told.shape, -LARGEST_SUM, LARGEST_SUM)
+    own.heat[:] = read.take("heat", (1,), 1.0, HOTTEST)
+    own.told[:] = read.take("told", own.told.shape, -LARGEST_SUM, LARGEST_SUM)
     read.finish()
     if settings.revealed:
         open_known(core, own, settings)

@@ -7,24 +7,17 @@ cell of the next), every policy is a distribution. A file that breaks a rule is 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from flexdome.cmdp.validation import Float, as_array, check_range
+from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 from flexdome.kernels.lanes import TOGETHER
 from flexdome.learners.seen.counts import FIRST_POOL, OptimisticModel
 from flexdome.learners.seen.kernels import Settings, set_all_bases
+from flexdome.learners.state import EXACT, LARGEST_SUM, ROUNDING, Arrays, Index, StateReader
 
 __all__ = ["model_state", "restore_model"]
-
-Arrays = dict[str, npt.NDArray[Any]]
-Index = npt.NDArray[np.int64]
-EXACT = 2.0**53  # up to here a float64 counts
-LARGEST_SUM = 1e300
-ROUNDING = 1e-9
 
 
 def _visited_cells(model: OptimisticModel, n_cells: Index) -> Index:
@@ -72,37 +65,6 @@ def model_state(model: OptimisticModel, known_p: bool) -> Arrays:
     return state
 
 
-class _Reader:
-    """The arrays of a file, each taken once, with its shape and range checked."""
-
-    def __init__(self, state: Arrays) -> None:
-        self._left = dict(state)
-
-    def number(self, name: str, shape: tuple[int, ...], low: float, high: float) -> Float:
-        if name not in self._left:
-            raise ValidationError(f"state.{name} is missing")
-        array, _ = as_array(f"state.{name}", self._left.pop(name))
-        if array.shape != shape:
-            raise ValidationError(f"state.{name} has shape {array.shape}; it must be {shape}")
-        check_range(f"state.{name}", array, low, high)
-        return array
-
-    def count(self, name: str, shape: tuple[int, ...], low: float, high: float) -> Index:
-        array = self.number(name, shape, low, min(high, EXACT))
-        whole = array.astype(np.int64)
-        self.agree(name, whole == array, "must hold whole numbers")
-        return whole
-
-    def agree(self, name: str, good: npt.NDArray[np.bool_], rule: str) -> None:
-        if not good.all():
-            where = ", ".join(str(k) for k in np.argwhere(~good)[0])
-            raise ValidationError(f"state.{name}[{where}] {rule}")
-
-    def finish(self) -> None:
-        if self._left:
-            raise ValidationError(f"state has {sorted(self._left)[0]!r}, which is not known here")
-
-
 def restore_model(
     model: OptimisticModel, settings: Settings, episode: int, state: Arrays, chained: bool = True
 ) -> None:
@@ -111,10 +73,10 @@ def restore_model(
     ``chained`` says that what was seen at a step counts at that step only, so that episodes run through the counts.
     """
     H, S, A = model.shape
-    read, core, m = _Reader(state), model.core, model.core.lam.size
+    read, core, m = StateReader(state), model.core, model.core.lam.size
     n_cells = read.count("n_cells", (H,), 0, S)
     n, n_rows = int(n_cells.sum()), int(n_cells.sum()) * A
-    n_visits = read.number("n_visits", (n_rows,), 0.0, EXACT)  # before anything of that size is made
+    n_visits = read.take("n_visits", (n_rows,), 0.0, EXACT)  # before anything of that size is made
     rows, cells = _visited_rows(model, n_cells), _visited_cells(model, n_cells)
     step = np.repeat(np.arange(H), n_cells)
     row_step = np.repeat(np.arange(H), n_cells * A)
@@ -145,22 +107,22 @@ def restore_model(
     listed = np.ones(n_rows, dtype=bool) if settings.revealed else n_visits > 0
     tried, n_tried = _read_tried(model, read, rows, row_step, listed)
 
-    sum_r, sum_d = read.number("sum_r", (n_rows,), 0, EXACT), read.number("sum_d", (m, n_rows), 0, EXACT)
+    sum_r, sum_d = read.take("sum_r", (n_rows,), 0, EXACT), read.take("sum_d", (m, n_rows), 0, EXACT)
     read.agree("sum_r", sum_r <= n_visits, "exceeds the number of visits")
     read.agree("sum_d", sum_d <= n_visits, "exceeds the number of visits")
-    logits, pi = read.number("logits", (n_rows,), -LARGEST_SUM, ROUNDING), read.number("pi", (n_rows,), 0.0, 1.0)
+    logits, pi = read.take("logits", (n_rows,), -LARGEST_SUM, ROUNDING), read.take("pi", (n_rows,), 0.0, 1.0)
     total = np.bincount(cell_of_row, pi, minlength=n)
     read.agree("pi", np.abs(total - 1.0)[cell_of_row] <= ROUNDING, "belongs to a policy that does not sum to one")
     read.agree("pi", np.abs(np.exp(np.maximum(logits, -700.0)) - pi) <= ROUNDING, "is not the exponential of its logit")
-    entropy, untried = read.number("entropy", (n,), -1.0, np.inf), read.number("untried", (n,), -1.0, 2.0)
+    entropy, untried = read.take("entropy", (n,), -1.0, np.inf), read.take("untried", (n,), -1.0, 2.0)
     exact = np.bincount(cell_of_row, -pi * logits, minlength=n)
     read.agree("entropy", np.abs(entropy - exact) <= ROUNDING, "is not the entropy of its policy")
     exact = np.bincount(cell_of_row, pi * ~listed, minlength=n)
     read.agree("untried", np.abs(untried - exact) <= ROUNDING, "is not the probability of actions never tried")
 
-    lam = read.number("lam", (m,), 0.0, settings.dual_bound)
-    plan = read.number("plan", (model.W,), 0.0, LARGEST_SUM)
-    alpha_sum = read.number("alpha_sum", (m,), -LARGEST_SUM, LARGEST_SUM)
+    lam = read.take("lam", (m,), 0.0, settings.dual_bound)
+    plan = read.take("plan", (model.W,), 0.0, LARGEST_SUM)
+    alpha_sum = read.take("alpha_sum", (m,), -LARGEST_SUM, LARGEST_SUM)
     alpha_count = read.count("alpha_count", (m,), 0, H * each_step[0])
     last: Float | float = 0.0
     if core.last.size and counted:
@@ -186,7 +148,7 @@ def restore_model(
 
 def _read_successors(
     model: OptimisticModel,
-    read: _Reader,
+    read: StateReader,
     n_cells: Index,
     row_step: Index,
     n_visits: Float,
@@ -199,7 +161,7 @@ def _read_successors(
     length = read.count("length", n_visits.shape, 0, model.shape[1])
     read.agree("length", length <= np.minimum(following, n_visits), "exceeds the cells or the visits there are")
     entries = (int(length.sum()),)
-    cell, count = read.count("pool_cell", entries, 0, H * C - 1), read.number("pool_count", entries, 1.0, EXACT)
+    cell, count = read.count("pool_cell", entries, 0, H * C - 1), read.take("pool_count", entries, 1.0, EXACT)
     read.agree("pool_count", count == np.floor(count), "must be whole")
     owner = np.repeat(np.arange(length.size), length)
     h, c = cell // C, cell % C
@@ -217,10 +179,10 @@ def _read_successors(
     return length, cell, count
 
 
-def _read_last(model: OptimisticModel, read: _Reader, states: Index, n_visits: Float) -> Float:
+def _read_last(model: OptimisticModel, read: StateReader, states: Index, n_visits: Float) -> Float:
     """The transitions after the last step, one for each visit of it."""
     _, S, A = model.shape
-    last = read.number("last", (S, A, S), 0.0, EXACT)
+    last = read.take("last", (S, A, S), 0.0, EXACT)
     read.agree("last", last == np.floor(last), "must be whole")
     visits = np.zeros((S, A))
     visits[states] = n_visits.reshape(A, states.size).T
@@ -229,7 +191,7 @@ def _read_last(model: OptimisticModel, read: _Reader, states: Index, n_visits: F
 
 
 def _read_tried(
-    model: OptimisticModel, read: _Reader, rows: Index, row_step: Index, listed: npt.NDArray[np.bool_]
+    model: OptimisticModel, read: StateReader, rows: Index, row_step: Index, listed: npt.NDArray[np.bool_]
 ) -> tuple[Index, Index]:
     """The rows with visits, in the order of their first one; all rows, where something is revealed."""
     H, _, A = model.shape

@@ -57,7 +57,7 @@ class Programs(Runner):
             choice[begin:end] = learner.draws(end - begin)
             exact, multipliers, planned = weights @ values, learner.multipliers, learner.planned_values
             about = {"thresholds": learner.thresholds, **learner._notes()}
-            replanned = learner.planned == learner.episode
+            replanned = learner.planned_at == learner.episode
             done = play_fixed(
                 learner.records, policies, choice, learner.replan.doubling, self.truth, draws.uniforms,
                 draws.thresholds, begin, end, buffers, learner._doubled, learner._played,
