@@ -86,3 +86,12 @@ def test_the_table_of_the_paper_settings_is_what_is_measured():
     page = (ROOT / "docs" / "flexdome.md").read_text()
     stated = page.split("<!-- table -->\n")[1].split("\n<!-- end -->")[0]
     assert stated == table()
+
+
+@pytest.mark.parametrize("id", list(fd.LEARNERS))
+def test_a_learner_says_what_changed_between_its_versions(id):
+    entry = fd.LEARNERS[id]
+    assert len(entry.changes) == entry.version - 1
+    pages = "\n".join(page.read_text() for page in PAGES)
+    for version, change in enumerate(entry.changes, 2):
+        assert f"- `{id}`, version {version}: {change}." in pages
