@@ -154,7 +154,7 @@ def visited_cost(episodes: int = 50_000) -> None:
         visited, start = 0.0, time.perf_counter()
         for _ in range(10):
             fd.simulate(learner, cmdp, episodes=episodes // 10, evaluate_every=10 * episodes)
-            visited += float(learner.model.core.n_cells.sum()) / 10
+            visited += float(learner.model.core.counts.n_cells.sum()) / 10
         per_episode = (time.perf_counter() - start) / episodes
         cost.append(per_episode / visited)
         print(
@@ -173,7 +173,7 @@ def memory() -> None:
         "c = fd.make_cmdp('garnet-v1', states=20_000, actions=4, horizon=10, successors=5)\n"
         "l = fd.FlexDOME(c.problem(), episodes=50_000)\n"
         "t = time.perf_counter(); fd.simulate(l, c, episodes=10_000, evaluate_every=5_000)\n"
-        "print(time.perf_counter() - t, l.model.core.n_cells.sum(), peak_memory())"
+        "print(time.perf_counter() - t, l.model.core.counts.n_cells.sum(), peak_memory())"
     )
     spent, cells, peak = apart(code)
     print(

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,12 +112,21 @@ def distance(learner: fd.FlexDOME, twin: NumpyFlexDOME, beliefs: bool = False) -
     return max(np.inf if np.isnan(gap) else gap for gap in gaps)
 
 
+def _constants(settings: Any) -> Iterator[tuple[str, Any]]:
+    """Names and numbers, switches among them, of a learner's settings."""
+    for name, part in settings._asdict().items():
+        if name == "form" and part is not None:
+            yield from _constants(part)
+        else:
+            yield f"settings.{name}", part
+
+
 def bits(learner: fd.FlexDOME) -> dict[str, Any]:
     """Everything that a learner holds, work space and reserve too."""
     core = learner.model.core
     return {
-        **{name: getattr(core, name).tobytes() for name in core._fields},
-        **{f"settings.{name}": np.asarray(part).tobytes() for name, part in learner.settings._asdict().items()},
+        **{name: array.tobytes() for part in core for name, array in part._asdict().items()},
+        **{name: np.asarray(part, dtype=np.float64).tobytes() for name, part in _constants(learner.settings)},
         "episode": learner.episode,
         "thresholds": learner.problem.thresholds.tobytes(),
         "changes": repr(learner.threshold_changes),

@@ -108,10 +108,10 @@ def test_a_pool_that_grows_on_the_way_does_not_show() -> None:
     cmdp = small_cmdp(S=40, A=2, H=5)
     grown, roomy = anchored(cmdp), anchored(cmdp)
     roomy.model.reserve(10_000)
-    size = grown.model.core.pool_cell.size
+    size = grown.model.core.counts.pool_cell.size
     for learner in (grown, roomy):
         fd.simulate(learner, cmdp, episodes=1000)
-    assert grown.model.core.pool_cell.size > 2 * size
+    assert grown.model.core.counts.pool_cell.size > 2 * size
     assert learned(grown) == learned(roomy)
 
 

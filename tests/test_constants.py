@@ -79,7 +79,7 @@ def bonus(visits: int, step: int = 0, other: int = 0) -> Read:
 
 def part(k: int) -> Read:
     """Of the bonus of one visit: the mean's, the transitions', the entropy's, the transitions' of lower order."""
-    return lambda learner: float(learner.settings.bonus[k])
+    return lambda learner: float(learner.settings.form.bonus[k])
 
 
 def cap(step: int, value: int, episodes: int = 0) -> Read:
@@ -93,7 +93,11 @@ def cap(step: int, value: int, episodes: int = 0) -> Read:
 
 
 def setting(name: str) -> Read:
-    return lambda learner: float(getattr(learner.settings, name))
+    def read(learner: Any) -> float:
+        settings = learner.settings
+        return float(getattr(settings if hasattr(settings, name) else settings.form, name) or 0.0)
+
+    return read
 
 
 def option(name: str) -> Read:
@@ -534,14 +538,14 @@ def test_a_learner_put_back_together_from_its_state_goes_on_alike(name: str) -> 
 def test_cells_come_in_eights_and_their_values_in_fours(states: int, lanes: int, constraints: int, block: int) -> None:
     model = OptimisticModel(fd.Problem(states, 2, 3, 0, np.zeros(constraints), 1.0))
     assert (model.C, model.W) == (lanes, block)
-    assert model.core.pi.size == 3 * 2 * lanes
-    assert model.core.values.size == 3 * lanes * block
+    assert model.core.policy.pi.size == 3 * 2 * lanes
+    assert model.core.work.values.size == 3 * lanes * block
 
 
 def test_a_fresh_model_has_room_for_1024_successors_and_none_after_the_last_step() -> None:
     core = OptimisticModel(OTHER[0]).core
-    assert (core.pool_cell.size, core.pool_count.size) == (1024, 1024)
-    assert (core.last.size, core.after.size) == (0, 0)
+    assert (core.counts.pool_cell.size, core.counts.pool_count.size) == (1024, 1024)
+    assert (core.work.last.size, core.work.after.size) == (0, 0)
     slips = OptimisticModel(OTHER[0], slips=True).core
     assert (slips.last.shape, slips.after.shape) == ((7, 3, 7), (7,))
 
@@ -560,13 +564,13 @@ def test_a_pool_of_successors_has_room_for_every_list_to_grow(
     used: int, largest: int, episodes: int, size: int
 ) -> None:
     model = OptimisticModel(OTHER[0])  # H = 4
-    model.core.pool[:] = used, largest
-    model.core.pool_cell[:used], model.core.pool_count[:used] = np.arange(used), 2.0 * np.arange(used)
+    model.core.counts.pool[:] = used, largest
+    model.core.counts.pool_cell[:used], model.core.counts.pool_count[:used] = np.arange(used), 2.0 * np.arange(used)
     model.reserve() if episodes == 1 else model.reserve(episodes)
-    assert (model.core.pool_cell.size, model.core.pool_count.size) == (size, size)
-    assert (model.core.pool_cell[:used] == np.arange(used)).all()
-    assert (model.core.pool_count[:used] == 2.0 * np.arange(used)).all()
-    assert not model.core.pool_count[used:].any()
+    assert (model.core.counts.pool_cell.size, model.core.counts.pool_count.size) == (size, size)
+    assert (model.core.counts.pool_cell[:used] == np.arange(used)).all()
+    assert (model.core.counts.pool_count[:used] == 2.0 * np.arange(used)).all()
+    assert not model.core.counts.pool_count[used:].any()
 
 
 @pytest.mark.skipif(not hasattr(mmap, "MAP_PRIVATE"), reason="pages are asked for by hand where mmap can")

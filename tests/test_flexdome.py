@@ -41,9 +41,9 @@ def assert_sound(learner: fd.FlexDOME) -> None:
     assert (policy >= 0).all()
     np.testing.assert_allclose(policy.sum(axis=-1), 1.0, atol=1e-13)
     assert ((lam >= 0) & (lam <= learner.settings.dual_bound)).all()
-    core = learner.model.core
-    for name in ("logits", "entropy", "untried", "base", "alpha_sum"):
-        assert np.isfinite(getattr(core, name)).all(), name
+    counts, policy, work = learner.model.core
+    for array in (policy.logits, policy.entropy, policy.untried, work.base, counts.alpha_sum):
+        assert np.isfinite(array).all()
 
 
 # -- the twin -------------------------------------------------------------------------------------------
@@ -729,16 +729,18 @@ def test_nothing_is_written_beyond_the_visited_cells() -> None:
     learner = fd.FlexDOME(cmdp.problem(slater_gap=0.5), episodes=1000)
     fd.simulate(learner, cmdp, episodes=200, evaluate_every=1000)
     core, C, W = learner.model.core, learner.model.C, learner.model.W
-    for h, n in enumerate(core.n_cells):
+    for h, n in enumerate(core.counts.n_cells):
         assert 0 < n < 300
         end = -(-n // 8) * 8
-        assert not core.state_of[h, n:].any()
-        for name in ("n_visits", "inverse", "sum_r", "sum_d", "logits", "pi", "start", "length", "capacity"):
-            assert not getattr(core, name).reshape(-1, 4, 3, C)[:, h, :, end:].any(), name
-        assert not core.base.reshape(4, 3, C, W)[h, :, end:].any()
-        assert not core.values.reshape(4, C, W)[h, end:].any()
-        assert not core.tried.reshape(4, 3 * C)[h, core.n_tried[h] :].any()
-    assert not core.y.reshape(3, C)[:, 400:].any()
+        assert not core.counts.state_of[h, n:].any()
+        for name in ("n_visits", "inverse", "sum_r", "sum_d", "start", "length", "capacity"):
+            assert not getattr(core.counts, name).reshape(-1, 4, 3, C)[:, h, :, end:].any(), name
+        for name in ("logits", "pi"):
+            assert not getattr(core.policy, name).reshape(-1, 4, 3, C)[:, h, :, end:].any(), name
+        assert not core.work.base.reshape(4, 3, C, W)[h, :, end:].any()
+        assert not core.work.values.reshape(4, C, W)[h, end:].any()
+        assert not core.counts.tried.reshape(4, 3 * C)[h, core.counts.n_tried[h] :].any()
+    assert not core.work.y.reshape(3, C)[:, 400:].any()
 
 
 def measured(code: str) -> list[float]:
@@ -770,7 +772,7 @@ def test_memory_follows_what_was_visited() -> None:
         before = resident()
         learner = teach(1_000_000)
         core = learner.model.core
-        print(resident() - before, sum(getattr(core, name).nbytes for name in core._fields) / 2**20)
+        print(resident() - before, sum(array.nbytes for part in core for array in part) / 2**20)
     """
     used, reserved = measured(code)
     assert reserved > 4000  # megabytes, if every cell were visited
@@ -791,7 +793,7 @@ def test_a_learner_and_the_truth_of_twenty_thousand_states_stay_under_a_gigabyte
         fd.simulate(learner, cmdp, episodes=3000, evaluate_every=1000)
         # The peak of this address space: ru_maxrss would be the test runner's, which a child process inherits.
         most = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
-        print(most / 2**10, learner.model.core.n_cells.sum())
+        print(most / 2**10, learner.model.core.counts.n_cells.sum())
     """
     measured(code.replace("STATES", "20"))  # the compiler's memory is not the learner's: it fills the cache here
     most, cells = measured(code.replace("STATES", "20_000"))

@@ -153,7 +153,7 @@ def test_a_run_is_resumed_after_its_pool_has_grown(path: Path) -> None:
     through, resumed = learner_of(cmdp), learner_of(cmdp)
     fd.simulate(through, cmdp, episodes=2000)
     fd.simulate(resumed, cmdp, episodes=1000)
-    assert resumed.model.core.pool_cell.size > 3000
+    assert resumed.model.core.counts.pool_cell.size > 3000
     resumed = again(resumed, path)
     fd.simulate(resumed, cmdp, episodes=1000)
     assert learned(resumed) == learned(through)

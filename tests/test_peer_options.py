@@ -77,10 +77,10 @@ def test_the_reward_bonus_of_optprimaldual_is_its_formula():
     learner = fd.make_learner(
         "optprimaldual", problem, episodes=1000, delta=0.1, reward_bonus_factor=3.0, reward_bonus_size=8.0
     )
-    assert learner.settings.bonus[0] == pytest.approx(math.sqrt(3 * math.log(8 * 20 * 5 * 5 * 2 * 1000 / 0.1)))
+    assert learner.settings.form.bonus[0] == pytest.approx(math.sqrt(3 * math.log(8 * 20 * 5 * 5 * 2 * 1000 / 0.1)))
     known = fd.make_learner("optprimaldual", problem, episodes=1000, reward_bonus_factor=0.0)
-    assert known.settings.bonus[0] == 0.0
-    assert known.settings.bonus[1] > 0.0
+    assert known.settings.form.bonus[0] == 0.0
+    assert known.settings.form.bonus[1] > 0.0
 
 
 def test_the_factor_h_of_uopt_rpgpd_multiplies_its_widths():
@@ -169,7 +169,7 @@ def test_a_file_with_other_transitions_after_the_last_step_is_refused(tmp_path):
     cmdp = fd.make_cmdp("media-v1")
     learner = fd.make_learner("uopt-rpgpd", cmdp.problem(), episodes=20, notebook_slips=True)
     fd.simulate(learner, cmdp)
-    learner.model.core.last[0, 0, 0] += 1.0
+    learner.model.core.work.last[0, 0, 0] += 1.0
     learner.save(tmp_path / "learner")
     with pytest.raises(fd.FlexDOMEError, match="does not sum to the visits of the last step"):
         fd.load_learner(tmp_path / "learner")

@@ -116,7 +116,7 @@ def test_the_checker_holds_a_learner_to_what_it_says_of_its_seed():
 
         def __init__(self, problem, **options):
             super().__init__(problem, **options)
-            self.model.core.lam[:] = np.random.default_rng(self.seed).random(problem.constraints)
+            self.model.core.policy.lam[:] = np.random.default_rng(self.seed).random(problem.constraints)
 
     fd.check_learner(Random, randomises=True)
     with pytest.raises(CheckError, match="not said to randomise"):
@@ -146,11 +146,13 @@ def test_believed_widths_are_the_bonuses_in_use(name):
     twin = TWINS[name](cmdp.problem(), episodes=200, **options)
     twin.N = learner.beliefs().visits
     core, C = learner.model.core, learner.model.C
-    for row in range(core.n_visits.size):
+    for row in range(core.counts.n_visits.size):
         h, a, c = row // (5 * C), row // C % 5, row % C
-        if c < core.n_cells[h]:
-            for k in range(core.start[row], core.start[row] + core.length[row]):
-                twin.N_next[h, core.state_of[h, c], a, core.state_of[h + 1, core.pool_cell[k] % C]] = core.pool_count[k]
+        if c < core.counts.n_cells[h]:
+            for k in range(core.counts.start[row], core.counts.start[row] + core.counts.length[row]):
+                twin.N_next[
+                    h, core.counts.state_of[h, c], a, core.counts.state_of[h + 1, core.counts.pool_cell[k] % C]
+                ] = core.counts.pool_count[k]
     np.testing.assert_allclose(learner.beliefs().widths, twin.widths(), rtol=1e-9)
 
 

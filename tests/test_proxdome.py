@@ -273,7 +273,7 @@ def test_the_pool_of_successors_grows_without_a_trace(stationary: bool) -> None:
     fd.simulate(whole, cmdp, evaluate_every=300)
     for _ in range(60):
         fd.simulate(parts, cmdp, episodes=10, evaluate_every=300)
-    assert whole.model.core.pool_cell.size > 1024
+    assert whole.model.core.counts.pool_cell.size > 1024
     assert learned(whole) == learned(parts)
 
 
@@ -398,9 +398,9 @@ def test_nothing_is_written_beyond_the_visited_cells() -> None:
     learner = fd.ProxDOME(cmdp.problem(slater_gap=0.5), episodes=1000)
     fd.simulate(learner, cmdp, episodes=200, evaluate_every=1000)
     core, own, C, W = learner.model.core, learner.own, learner.model.C, learner.model.W
-    for h, n in enumerate(core.n_cells):
+    for h, n in enumerate(core.counts.n_cells):
         end = -(-n // 8) * 8
-        for array in (own.m2_r, own.m2_d, own.s2, own.x, core.pi, core.logits):
+        for array in (own.m2_r, own.m2_d, own.s2, own.x, core.policy.pi, core.policy.logits):
             assert not array.reshape(-1, 4, 3, C)[:, h, :, end:].any()
         assert not own.q.reshape(4, 3, C, W)[h, :, end:].any()
         assert not own.mass.reshape(4, C)[h, end:].any()
@@ -510,7 +510,7 @@ def test_where_the_model_is_stationary_one_visit_counts_at_every_step() -> None:
     learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp)
     episode = seen(world, learner)
     learner.observe(episode)
-    data = learner.model.spread(learner.model.core.n_visits, 0.0)
+    data = learner.model.spread(learner.model.core.counts.n_visits, 0.0)
     expected = np.zeros(data.shape)
     for h in range(4):
         steps = slice(None) if h < 3 else slice(3, None)  # nothing is known to follow the last step

@@ -140,7 +140,7 @@ def test_a_file_that_does_not_fit_what_is_known_is_refused(reveal: tuple[str, ..
     cmdp = small_cmdp()
     learner = learner_of(cmdp, "flexdome", reveal)
     fd.simulate(learner, cmdp, episodes=10)
-    learner.model.core.state_of[1, :2] = 1, 0
+    learner.model.core.counts.state_of[1, :2] = 1, 0
     learner.save(tmp_path / "learner")
     with pytest.raises(fd.FlexDOMEError, match="is not the state of its cell"):
         fd.load_learner(tmp_path / "learner")

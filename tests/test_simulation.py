@@ -121,10 +121,10 @@ def test_a_pool_that_grows_on_the_way_does_not_show(monkeypatch: pytest.MonkeyPa
     cmdp = small_cmdp(S=40, A=2, H=5)
     grown, roomy = learner_of(cmdp), learner_of(cmdp)
     roomy.model.reserve(10_000)
-    size = grown.model.core.pool_cell.size
+    size = grown.model.core.counts.pool_cell.size
     fd.simulate(grown, cmdp, episodes=1000)
     fd.simulate(roomy, cmdp, episodes=1000)
-    assert grown.model.core.pool_cell.size > 2 * size
+    assert grown.model.core.counts.pool_cell.size > 2 * size
     assert learned(grown) == learned(roomy)
 
 
@@ -257,10 +257,12 @@ def test_the_frequencies_of_a_simulated_model_are_its_probabilities() -> None:
     fd.simulate(learner, cmdp, episodes=T, evaluate_every=T)
     core, visits = learner.model.core, learner.beliefs().visits
     np.testing.assert_allclose(visits / T, fd.occupancy(cmdp, np.full((2, 3, 2), 0.5)), atol=0.01)
-    means = learner.model.spread(core.sum_r, 0.0) / visits
+    means = learner.model.spread(core.counts.sum_r, 0.0) / visits
     np.testing.assert_allclose(means, cmdp.rewards, atol=0.03)
     for i in range(2):
-        np.testing.assert_allclose(learner.model.spread(core.sum_d[i], 0.0) / visits, cmdp.utilities[i], atol=0.03)
+        np.testing.assert_allclose(
+            learner.model.spread(core.counts.sum_d[i], 0.0) / visits, cmdp.utilities[i], atol=0.03
+        )
     np.testing.assert_allclose(learner.beliefs().thresholds, cmdp.alpha, atol=0.01)
 
 

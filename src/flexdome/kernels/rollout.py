@@ -130,16 +130,17 @@ def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buf
     """
     p, nxt, f, mu = truth
     states, actions, rewards, utilities, values, q, x, _, _, none = buffers
-    m = core.lam.size
+    cell_of, pi, lam = core.counts.cell_of, core.policy.pi, core.policy.lam
+    m = lam.size
     for i in range(m):
-        out[t, 1 + m + i] = core.lam[i]
+        out[t, 1 + m + i] = lam[i]
     if exact[t]:
-        exact_values(core.cell_of, core.pi, settings.C, p, nxt, f, mu, values, q, x)
+        exact_values(cell_of, pi, settings.C, p, nxt, f, mu, values, q, x)
         for j in range(1 + m):
             out[t, j] = values[j]
     roll_out(
-        core.cell_of, core.pi, settings.C, settings.starts, settings.start_p, p, nxt, f, uniforms, t, states, actions,
-        rewards, utilities,
+        cell_of, pi, settings.C, settings.starts, settings.start_p, p, nxt, f, uniforms, t, states, actions, rewards,
+        utilities,
     )  # fmt: skip
     return thresholds[t] if thresholds.size > 0 else none
 

@@ -7,8 +7,7 @@ import numpy as np
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import mirror_step
-from flexdome.learners.primal_dual.kernels import evaluate_step, initial_value, threshold
-from flexdome.learners.seen.kernels import record, unvisited
+from flexdome.learners.primal_dual.kernels import evaluate_step, initial_value, record, threshold, unvisited
 
 __all__ = ["Anchor", "learn_anchored", "open_anchors", "record_anchored", "step_anchored"]
 
@@ -24,12 +23,13 @@ class Anchor(NamedTuple):
 @kernel
 def open_anchors(core, anchor, settings):
     """Anchor the cells made since the last call at the uniform policy."""
+    counts = core.counts
     A, C = settings.A, settings.C
-    for h in range(core.n_cells.size):
-        for c in range(anchor.opened[h], core.n_cells[h]):
+    for h in range(counts.n_cells.size):
+        for c in range(anchor.opened[h], counts.n_cells[h]):
             for a in range(A):
                 anchor.logits[(h * A + a) * C + c] = -np.log(float(A))
-        anchor.opened[h] = core.n_cells[h]
+        anchor.opened[h] = counts.n_cells[h]
 
 
 @kernel(inline=True)
@@ -42,32 +42,33 @@ def learn_anchored(
     ``weights``, ``v``, ``q`` (W,) and ``alpha`` (m,) are work; ``v`` and ``alpha`` end as those of
     :func:`flexdome.learners.primal_dual.kernels.plan` do.
     """
-    A, C, m, H = settings.A, settings.C, core.lam.size, core.n_cells.size
+    counts, policy, work = core
+    A, C, m, H = settings.A, settings.C, policy.lam.size, counts.n_cells.size
     keep = 1.0 / (1.0 + eta * tau)
     weights[:] = 0.0
     weights[0] = 1.0
     for i in range(m):
-        weights[1 + i] = core.lam[i]
+        weights[1 + i] = policy.lam[i]
     q[:] = 0.0
     for h in range(H - 1, -1, -1):
         unvisited(settings, h, m, q)
         evaluate_step(core, settings, h, weights, q, 1.0)
         for a in range(A):
-            for c in range(core.n_cells[h]):
-                core.y[a * C + c] += tau * anchor.logits[(h * A + a) * C + c]
+            for c in range(counts.n_cells[h]):
+                work.y[a * C + c] += tau * anchor.logits[(h * A + a) * C + c]
         mirror_step(
-            core.logits, core.pi, core.y, core.inverse, core.entropy, core.untried, h, C, A, core.n_cells[h], keep,
-            keep * eta,
+            policy.logits, policy.pi, work.y, counts.inverse, policy.entropy, policy.untried, h, C, A,
+            counts.n_cells[h], keep, keep * eta,
         )  # fmt: skip
         for a in range(A):
-            for row in range((h * A + a) * C, (h * A + a) * C + core.n_cells[h]):
-                anchor.logits[row] += rho * (core.logits[row] - anchor.logits[row])
+            for row in range((h * A + a) * C, (h * A + a) * C + counts.n_cells[h]):
+                anchor.logits[row] += rho * (policy.logits[row] - anchor.logits[row])
     initial_value(core, settings, tau, v, q)
     for i in range(m):
         alpha[i] = threshold(core, settings, i)
-        moved = keep * (core.lam[i] + eta * tau * anchor.lam[i] - eta * (v[1 + i] - eps[i] - alpha[i]))
-        core.lam[i] = min(max(moved, 0.0), settings.dual_bound)
-        anchor.lam[i] += rho * (core.lam[i] - anchor.lam[i])
+        moved = keep * (policy.lam[i] + eta * tau * anchor.lam[i] - eta * (v[1 + i] - eps[i] - alpha[i]))
+        policy.lam[i] = min(max(moved, 0.0), settings.dual_bound)
+        anchor.lam[i] += rho * (policy.lam[i] - anchor.lam[i])
     record(core, settings, states, actions, rewards, utilities, thresholds)
     open_anchors(core, anchor, settings)
     played[0] += 1

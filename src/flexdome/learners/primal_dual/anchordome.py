@@ -125,13 +125,13 @@ class AnchorDOME(PrimalDualLearner):
             record_anchored(self.model.core, self.anchor, self.settings, data)
 
     def _state(self) -> Arrays:
-        rows = _visited_rows(self.model, self.model.core.n_cells)
+        rows = _visited_rows(self.model, self.model.core.counts.n_cells)
         return {**super()._state(), "anchor_logits": self.anchor.logits[rows], "anchor_lam": self.anchor.lam.copy()}
 
     def _restore(self, state: Arrays) -> None:
         own: Arrays = {name: state[name] for name in ("anchor_logits", "anchor_lam") if name in state}
         super()._restore({name: part for name, part in state.items() if name not in own})
-        rows, read = _visited_rows(self.model, self.model.core.n_cells), StateReader(own)
+        rows, read = _visited_rows(self.model, self.model.core.counts.n_cells), StateReader(own)
         open_anchors(self.model.core, self.anchor, self.settings)
         self.anchor.logits[rows] = read.take("anchor_logits", rows.shape, -LARGEST_SUM, ROUNDING)
         self.anchor.lam[:] = read.take("anchor_lam", self.anchor.lam.shape, 0.0, self.settings.dual_bound)

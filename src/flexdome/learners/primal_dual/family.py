@@ -26,10 +26,17 @@ from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Beliefs, Learner
-from flexdome.learners.primal_dual.kernels import estimate, observe_primal_dual
+from flexdome.learners.primal_dual.kernels import (
+    Form,
+    estimate,
+    observe_primal_dual,
+    record_only,
+    set_all_bases,
+    width,
+)
 from flexdome.learners.seen.counts import OptimisticModel
 from flexdome.learners.seen.file import model_state, restore_model
-from flexdome.learners.seen.kernels import ANYTIME, ROOT, record_only, width
+from flexdome.learners.seen.kernels import Settings
 from flexdome.learners.turn import changing, reading
 from flexdome.theory import Schedules
 from flexdome.theory.schedules import LARGEST
@@ -38,6 +45,7 @@ __all__ = ["PrimalDualLearner"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 TABLE = 4096  # episodes of schedule computed at a time
+SWITCHES = [name for name in Form._fields if name not in ("bonus", "dual_step")]
 
 
 class PrimalDualLearner(Learner):
@@ -46,11 +54,11 @@ class PrimalDualLearner(Learner):
     Parameters
     ----------
     schedules : eta_t, tau_t and margin
-    bonus : coefficients of the bonus, in the order of :func:`flexdome.learners.seen.kernels.width`; the third is the
-        entropy's, over sqrt(max(N, 1))
+    bonus : coefficients of the bonus, in the order of :func:`flexdome.learners.primal_dual.kernels.width`; the third is
+        the entropy's, over sqrt(max(N, 1))
     dual_bound : side of the dual box
-    form : how the member differs from FlexDOME: the fields of :class:`flexdome.learners.seen.kernels.Settings` from
-        ``kind`` to ``greedy``, where they are not FlexDOME's
+    form : how the member differs from FlexDOME: ``spread`` of :class:`flexdome.learners.seen.kernels.Settings` and the
+        fields of :class:`flexdome.learners.primal_dual.kernels.Form`, where they are not FlexDOME's
     """
 
     runner: ClassVar[str] = "flexdome.simulation.runners.primal_dual:PrimalDual"
@@ -76,13 +84,27 @@ class PrimalDualLearner(Learner):
             )
         bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
         self.model = OptimisticModel(problem, form.get("slips", False))
-        self.settings = self.model.settings(problem, bonus, bound, **form)
-        self.model.reveal(problem, self.settings)
+        self.settings = self._made_settings(bonus, bound, **form)
+        self.model.reveal(problem, self.settings, set_all_bases)
         self._table_first = 1
         self._table: tuple[Float, Float, Float] | None = None
         self.schedule(1, 1)
         self._step = np.zeros((3, self.model.W))
         self._alpha = np.zeros(problem.constraints)
+
+    def _made_settings(
+        self, bonus: Sequence[float], bound: float, *, spread: bool = False, dual_step: float = -1.0, **switches: bool
+    ) -> Settings:
+        """The constants of the member's kernels; known transitions have no bonus."""
+        coefficients = np.zeros(4)
+        coefficients[: len(bonus)] = bonus
+        if self.problem.transitions is not None:
+            coefficients[0 if switches.get("anytime", False) else slice(1, None)] = 0.0
+        given = {name: switches.pop(name, False) for name in SWITCHES}
+        if switches:
+            raise TypeError(f"a form has no {sorted(switches)[0]!r}")
+        form = Form(bonus=coefficients, dual_step=dual_step, **given)
+        return self.model.settings(self.problem, bound, spread, form)
 
     def schedule(self, first: int, count: int) -> tuple[Float, Float, Float]:
         """eta (n,), tau (n,) and margin (n, m) of ``count`` episodes from ``first`` on."""
@@ -101,21 +123,21 @@ class PrimalDualLearner(Learner):
     @reading
     def policy(self) -> Float:
         """(H, S, A) to play next."""
-        pi: Float = frozen(self.model.spread(self.model.core.pi, 1.0 / self.problem.actions))
+        pi: Float = frozen(self.model.spread(self.model.core.policy.pi, 1.0 / self.problem.actions))
         return pi
 
     @property
     @reading
     def multipliers(self) -> Float:
         """(m,) paired with that policy."""
-        lam: Float = frozen(self.model.core.lam.copy())
+        lam: Float = frozen(self.model.core.policy.lam.copy())
         return lam
 
     @property
     @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
-        return self.model.spread(self.model.core.n_visits, 0.0)
+        return self.model.spread(self.model.core.counts.n_visits, 0.0)
 
     @changing
     def observe(self, episode: Episode) -> None:
@@ -141,7 +163,7 @@ class PrimalDualLearner(Learner):
         core, settings = self.model.core, self.settings
         estimate(core, settings, 0.0, self._step)  # V_r itself, where the entropy would belong to the reward
         values = self._step[1].copy()
-        sampled = core.alpha_sum / np.maximum(core.alpha_count, 1.0)
+        sampled = core.counts.alpha_sum / np.maximum(core.counts.alpha_count, 1.0)
         visits = self.visits
         return Beliefs(
             value=float(values[0]),
@@ -156,18 +178,19 @@ class PrimalDualLearner(Learner):
         """(H, S, A): the bonus of every cell, for those of reward and utilities that are not known, if any is not."""
         core, settings = self.model.core, self.settings
         sure = self.problem.rewards is not None and self.problem.utilities is not None
-        if settings.kind == ROOT:
-            root: Float = ((0.0 if sure else settings.bonus[0]) + settings.bonus[1]) / np.sqrt(np.maximum(visits, 1.0))
+        bonus, form = settings.form.bonus, settings.form
+        if not form.variance and not form.anytime:
+            root: Float = ((0.0 if sure else bonus[0]) + bonus[1]) / np.sqrt(np.maximum(visits, 1.0))
             return root
-        first = float(width(settings, 1.0, np.sqrt(float(settings.S)) if settings.kind == ANYTIME else 0.0, sure))
-        base, n = core.base.reshape(-1, self.model.W), np.maximum(core.n_visits, 1.0)
+        first = float(width(settings, 1.0, np.sqrt(float(settings.S)) if form.anytime else 0.0, sure))
+        base, n = core.work.base.reshape(-1, self.model.W), np.maximum(core.counts.n_visits, 1.0)
         if sure:
             own = base[:, 0] - settings.known[0]
         elif self.problem.rewards is None:
-            own = base[:, 0] - core.sum_r * (1.0 / n)
+            own = base[:, 0] - core.counts.sum_r * (1.0 / n)
         else:
-            own = base[:, 1] - core.sum_d[0] * (1.0 / n)
-        return self.model.spread(np.where(core.n_visits > 0, own, first), first)
+            own = base[:, 1] - core.counts.sum_d[0] * (1.0 / n)
+        return self.model.spread(np.where(core.counts.n_visits > 0, own, first), first)
 
     def _thresholds_changed(self) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
@@ -179,5 +202,5 @@ class PrimalDualLearner(Learner):
         return model_state(self.model, self.settings.known_p)
 
     def _restore(self, state: Arrays) -> None:
-        restore_model(self.model, self.settings, self.episode, state)
+        restore_model(self.model, self.settings, self.episode, state, set_bases=set_all_bases)
         self._thresholds_changed()

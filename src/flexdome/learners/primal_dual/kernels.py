@@ -1,60 +1,222 @@
 """Truncated policy evaluation on the optimistic model, and the steps of the primal-dual family.
 
 Algorithms 1 and 2 of Zuo et al. 2026 with the forms that the peers need; which of them are in force is said by
-:class:`flexdome.learners.seen.kernels.Settings`. The arrays are those of :class:`flexdome.learners.seen.kernels.Core`.
+:class:`Form`. The arrays are those of :class:`flexdome.learners.seen.kernels.Core`.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import LANES, mirror_step, row_value, start_value
-from flexdome.learners.seen.kernels import record, set_base, unvisited
+from flexdome.learners.seen.kernels import count_episode, row_of
 
-__all__ = ["estimate", "first_plan", "learn", "observe_primal_dual"]
+__all__ = [
+    "Form",
+    "estimate",
+    "first_plan",
+    "learn",
+    "observe_primal_dual",
+    "record",
+    "record_only",
+    "set_all_bases",
+    "set_base",
+    "unvisited",
+    "width",
+]
+
+
+class Form(NamedTuple):
+    """How a member of the family differs from FlexDOME. A switch is True or None (:class:`Settings`)."""
+
+    bonus: np.ndarray  # (4,) coefficients of the bonus; without ``variance`` and ``anytime`` it goes with 1 / sqrt(n)
+    variance: bool  # the bonus goes with the spread of the successors
+    anytime: bool  # the bonus holds for all n at once
+    optimistic: bool  # full optimism where N = 0
+    joint: bool  # the entropy belongs to the reward, and both are truncated together
+    next_policy: bool  # the dual step weighs Q of pi_t with pi_{t+1}
+    dual_step: float  # the dual step size; below zero it is eta
+    data_first: bool  # an episode's own data count in the step that follows it
+    latest: bool  # a threshold is estimated by the last episode's samples alone, instead of all
+    slips: bool  # the entropy is averaged with pi^2, and added once more after the last step (joint, spread)
+    greedy: bool  # plan by dynamic programming after each episode, instead of mirror steps
+
+
+@kernel(inline=True)
+def width(settings, n, spread, sure):
+    """The bonus phi of reward and utilities after n >= 1 visits.
+
+    (b_0 + b_1) / sqrt(n). ``variance``: b_0 / sqrt(n) + b_1 spread / sqrt(n) + b_3 / n with ``spread`` the sum over
+    successors of sqrt(p (1 - p)). ``anytime``: b_0 (phi spread + 5 phi^2), phi^2 = (2 log log max(2n, e) + b_1) / n,
+    with ``spread`` the sum of sqrt(p). With ``sure`` the mean is known and only the part of the transitions is left:
+    without b_0 in the first two, and all of the third.
+    """
+    bonus = settings.form.bonus
+    scale = np.sqrt(1.0 / n)
+    own = 0.0 if sure else bonus[0]
+    if settings.form.variance:
+        return own * scale + bonus[1] * spread * scale + bonus[3] / n
+    if settings.form.anytime:
+        square = (2.0 * np.log(np.log(max(2.0 * n, np.e))) + bonus[1]) / n
+        return bonus[0] * (np.sqrt(square) * spread + 5.0 * square)
+    return own * scale + bonus[1] * scale
+
+
+@kernel(inline=True)
+def unvisited(settings, h, m, q):
+    """The truncated values of an action never tried at step h, in ``q`` (W,).
+
+    Its bonus is that of N = 1. With ``spread``, ``q`` brings the mean value of the next step's states along.
+    """
+    phi = width(settings, 1.0, np.sqrt(float(settings.S)) if settings.form.anytime else 0.0, False)
+    for j in range(m + 2):
+        cap = settings.caps[h * settings.W + j]
+        own = settings.form.bonus[2] if j == m + 1 else phi
+        after = q[j] if settings.spread else 0.0
+        q[j] = cap if settings.form.optimistic else min(own + after, cap)
+
+
+@kernel(inline="late")
+def set_known_base(core, settings, row, n, spread, phi):
+    """:func:`set_base` where something is known; n = max(N, 1).
+
+    A mean that is known has no bonus of its own. With full optimism at N = 0, what is not known of a mean counts as 1,
+    what follows as the largest value there is; where the transitions are known, nothing of what follows is unknown.
+    """
+    counts, policy, work = core
+    W, m, A_C = settings.W, policy.lam.size, settings.A * settings.C
+    following = float(counts.n_cells.size - row // A_C - 1)  # the largest value after this step
+    blind = False
+    if settings.form.optimistic:
+        blind = counts.n_visits[row] == 0.0
+    rest = width(settings, n, spread, True)
+    if blind:
+        rest = 0.0 if settings.known_p else following
+    for j in range(1 + m):
+        mean = settings.known[j, row] if settings.known.size > 0 else np.nan
+        if not np.isnan(mean):
+            work.base[row * W + j] = mean + rest
+        elif blind:
+            work.base[row * W + j] = 1.0 + rest
+        else:
+            work.base[row * W + j] = (counts.sum_r[row] if j == 0 else counts.sum_d[j - 1, row]) / n + phi
+    if blind and not settings.known_p:
+        work.base[row * W + 1 + m] = settings.caps[row // A_C * W + 1 + m]
+    else:
+        work.base[row * W + 1 + m] = settings.form.bonus[2] * np.sqrt(1.0 / n)
+
+
+@kernel(inline=True)
+def set_base(core, settings, row):
+    """r-bar = r^ + phi, d-bar = d^ + phi, and phi_p log A for the entropy (eq. 6 of the paper), of a tried row."""
+    counts, policy, work = core
+    W, m = settings.W, policy.lam.size
+    inverse, base, pool_count = counts.inverse, work.base, counts.pool_count
+    spread = 0.0
+    if settings.form.anytime and counts.n_visits[row] == 0.0:
+        spread = np.sqrt(float(settings.S))
+    elif (settings.form.variance or settings.form.anytime) and counts.n_visits[row] > 0.0 and not settings.known_p:
+        if settings.form.slips and row // (settings.A * settings.C) + 1 == counts.n_cells.size:
+            s, a = counts.state_of[counts.n_cells.size - 1, row % settings.C], row // settings.C % settings.A
+            for following in range(settings.S):
+                spread += np.sqrt(work.last[s, a, following] * inverse[row])
+        for k in range(counts.start[row], counts.start[row] + counts.length[row]):
+            share = pool_count[k] * inverse[row]
+            spread += np.sqrt(share * (1.0 - share) if settings.form.variance else share)
+    n = max(counts.n_visits[row], 1.0)
+    phi = width(settings, n, spread, False)
+    if settings.revealed:
+        set_known_base(core, settings, row, n, spread, phi)
+    else:
+        base[row * W] = counts.sum_r[row] * inverse[row] + phi
+        for i in range(m):
+            base[row * W + 1 + i] = counts.sum_d[i, row] * inverse[row] + phi
+        base[row * W + 1 + m] = settings.form.bonus[2] * np.sqrt(inverse[row])
+
+
+@kernel
+def set_all_bases(core, settings):
+    """:func:`set_base` for every tried row: what is not stored in files."""
+    core, settings = borrow(core), borrow(settings)
+    counts = core.counts
+    A_C = settings.A * settings.C
+    for h in range(counts.n_cells.size):
+        for k in range(h * A_C, h * A_C + counts.n_tried[h]):
+            set_base(core, settings, np.int64(counts.tried[k]))
+
+
+@kernel(inline="late")
+def record(core, settings, states, actions, rewards, utilities, thresholds):
+    """Add one episode's data (Alg. 1, line 8). ``thresholds`` is (m, H), or of size 0 where none are observed."""
+    counts, work = core.counts, core.work
+    if settings.form.latest and thresholds.size > 0:
+        counts.alpha_sum[:] = 0.0
+        counts.alpha_count[:] = 0.0
+    count_episode(core, settings, states, actions, rewards, utilities, thresholds)
+    H = actions.size
+    if settings.form.slips and not settings.known_p:
+        s, a = states[H - 1], actions[H - 1]
+        if counts.n_visits[row_of(core, settings, H - 1, s, a)] == 1.0:
+            work.last[s, a] = 0.0  # every state alike until now, where something is known
+        work.last[s, a, states[H]] += 1.0
+    for h in range(H):
+        set_base(core, settings, row_of(core, settings, h, states[h], actions[h]))
+
+
+@kernel
+def record_only(core, settings, episode):
+    """Add the data of one episode; the policy stays."""
+    core, settings = borrow(core), borrow(settings)
+    states, actions, rewards, utilities, thresholds = borrow(episode)
+    record(core, settings, states, actions, rewards, utilities, thresholds)
 
 
 @kernel(inline=True)
 def uniform_entropy(settings):
     """The entropy of a state never visited."""
-    return np.log(float(settings.A)) / (settings.A if settings.slips else 1.0)
+    return np.log(float(settings.A)) / (settings.A if settings.form.slips else 1.0)
 
 
 @kernel(inline=True)
 def cell_entropy(core, settings, h, cell):
     """The entropy of a cell of step h, as it enters the cell's value."""
-    disorder = core.entropy[cell]
-    if settings.slips:
+    policy = core.policy
+    disorder = policy.entropy[cell]
+    if settings.form.slips:
         disorder = 0.0
         for a in range(settings.A):
             row = (h * settings.A + a) * settings.C + cell - h * settings.C
-            disorder -= core.pi[row] * core.pi[row] * core.logits[row]
+            disorder -= policy.pi[row] * policy.pi[row] * policy.logits[row]
     return disorder
 
 
 @kernel(inline=True)
 def slip_after(core, settings, tau, q):
-    """``core.after``: the values after the last step, which should be zero; ``q`` receives their mean."""
-    h = core.n_cells.size - 1
+    """``core.work.after``: the values after the last step, which should be zero; ``q`` receives their mean."""
+    counts, work = core.counts, core.work
+    h = counts.n_cells.size - 1
     total = 0.0
     for s in range(settings.S):
-        c = np.int64(core.cell_of[h, s]) - 1
+        c = np.int64(counts.cell_of[h, s]) - 1
         disorder = uniform_entropy(settings)
         if c >= 0:
             disorder = cell_entropy(core, settings, h, h * settings.C + c)
-        core.after[s] = tau * disorder
-        total += core.after[s]
+        work.after[s] = tau * disorder
+        total += work.after[s]
     q[0] = total / settings.S
 
 
 @kernel(inline=True)
 def expected_after(core, settings, h, row):
-    """The expectation of ``core.after`` after a row of the last step."""
-    s, a = core.state_of[h, row % settings.C], row // settings.C % settings.A
+    """The expectation of ``core.work.after`` after a row of the last step."""
+    counts, work = core.counts, core.work
+    s, a = counts.state_of[h, row % settings.C], row // settings.C % settings.A
     total = 0.0
     for following in range(settings.S):
-        total += core.last[s, a, following] * core.after[following]
-    return total * core.inverse[row]
+        total += work.last[s, a, following] * work.after[following]
+    return total * counts.inverse[row]
 
 
 @kernel(inline=True)
@@ -64,30 +226,32 @@ def initial_value(core, settings, tau, v, q):
     ``q`` holds what :func:`evaluate_optimistic` left there, the values of an action never tried at the first step:
     those of a state never visited.
     """
-    W, m = settings.W, core.lam.size
+    counts, policy, work = core
+    W, m = settings.W, policy.lam.size
     disorder = uniform_entropy(settings)
     v[:] = 0.0
     for k in range(settings.starts.size):
-        c = np.int64(core.cell_of[0, settings.starts[k]]) - 1
+        c = np.int64(counts.cell_of[0, settings.starts[k]]) - 1
         for j in range(m + 2):
-            value = core.values[c * W + j] if c >= 0 else q[j]
-            if c < 0 and settings.joint and j == 0:
+            value = work.values[c * W + j] if c >= 0 else q[j]
+            if c < 0 and settings.form.joint and j == 0:
                 value += tau * disorder
-            elif c < 0 and not settings.joint and j == m + 1:
+            elif c < 0 and not settings.form.joint and j == m + 1:
                 value += disorder
             v[j] += settings.start_p[k] * value
 
 
 @kernel(inline=True)
 def evaluate_step(core, settings, h, weights, q, entropy_weight):
-    """Values of step h under the current policy, and Q_y of every action in ``core.y``."""
-    A, C, W, m = settings.A, settings.C, settings.W, core.lam.size
-    pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
-    inverse, values, base, caps = core.inverse, core.values, core.base, settings.caps
-    pi, y, untried = core.pi, core.y, core.untried
-    tried, tried_cell, n_tried = core.tried, core.tried_cell, core.n_tried
-    n = core.n_cells[h]
-    psi = 0 if settings.joint else m + 1
+    """Values of step h under the current policy, and Q_y of every action in ``core.work.y``."""
+    counts, policy, work = core
+    A, C, W, m = settings.A, settings.C, settings.W, policy.lam.size
+    pool_cell, pool_count, start, length = counts.pool_cell, counts.pool_count, counts.start, counts.length
+    inverse, values, base, caps = counts.inverse, work.values, work.base, settings.caps
+    pi, y, untried = policy.pi, work.y, policy.untried
+    tried, tried_cell, n_tried = counts.tried, counts.tried_cell, counts.n_tried
+    n = counts.n_cells[h]
+    psi = 0 if settings.form.joint else m + 1
     y_untried = 0.0
     for j in range(W):
         y_untried += q[j] * weights[j]
@@ -97,7 +261,9 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
     for cell in range(h * C, h * C + n):
         disorder = cell_entropy(core, settings, h, cell)
         start_value(values, cell, W, untried[cell], q, entropy_weight * disorder, psi)
-    slipped = settings.slips and h + 1 == core.n_cells.size
+    slipped = False
+    if settings.form.slips:
+        slipped = h + 1 == counts.n_cells.size
     if slipped:  # as if it were earned at the last step
         for k in range(h * A * C, h * A * C + n_tried[h]):
             row = np.int64(tried[k])
@@ -116,22 +282,24 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
 @kernel(inline=True)
 def mean_after(core, settings, h, tau, q):
     """``q`` from the values of an untried action at step h to the mean value over all states of that step."""
-    C, W, m, S, n = settings.C, settings.W, core.lam.size, settings.S, core.n_cells[h]
+    counts, policy, work = core
+    C, W, m, S, n = settings.C, settings.W, policy.lam.size, settings.S, counts.n_cells[h]
     disorder = uniform_entropy(settings)
-    q[0 if settings.joint else m + 1] += tau * disorder if settings.joint else disorder
+    q[0 if settings.form.joint else m + 1] += tau * disorder if settings.form.joint else disorder
     for j in range(m + 2):
         total = (S - n) * q[j]
         for cell in range(h * C, h * C + n):
-            total += core.values[cell * W + j]
+            total += work.values[cell * W + j]
         q[j] = total / S
 
 
 @kernel(inline=True)
 def choose_greedy(core, settings, h, weights, q):
     """Play the action of largest Q_y (the first of equals) in every cell of step h, and set the values to its."""
+    counts, policy, work = core
     A, C, W = settings.A, settings.C, settings.W
-    y, pi, logits, inverse, values = core.y, core.pi, core.logits, core.inverse, core.values
-    for c in range(core.n_cells[h]):
+    y, pi, logits, inverse, values = work.y, policy.pi, policy.logits, counts.inverse, work.values
+    for c in range(counts.n_cells[h]):
         best = 0
         for a in range(A):
             row = (h * A + a) * C + c
@@ -140,13 +308,13 @@ def choose_greedy(core, settings, h, weights, q):
                 best = a
         row, cell = (h * A + best) * C + c, h * C + c
         pi[row], logits[row] = 1.0, 0.0
-        core.entropy[cell] = 0.0
-        core.untried[cell] = 1.0 if inverse[row] == 0.0 else 0.0
-        start_value(values, cell, W, core.untried[cell], q, 0.0, 0)
+        policy.entropy[cell] = 0.0
+        policy.untried[cell] = 1.0 if inverse[row] == 0.0 else 0.0
+        start_value(values, cell, W, policy.untried[cell], q, 0.0, 0)
         if inverse[row] > 0.0:
             row_value(
-                core.pool_cell, core.pool_count, core.start[row], core.length[row], inverse[row], values, core.base,
-                row, W, settings.caps, h, weights, 1.0, cell,
+                counts.pool_cell, counts.pool_count, counts.start[row], counts.length[row], inverse[row], values,
+                work.base, row, W, settings.caps, h, weights, 1.0, cell,
             )  # fmt: skip
 
 
@@ -159,25 +327,28 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
     A greedy learner moves to the best action instead, and the values are that action's. Actions never tried share one
     Q, which is not computed again for each; on return ``q`` holds that of the first step.
     """
-    A, C, W, m = settings.A, settings.C, settings.W, core.lam.size
-    H = core.n_cells.size
-    entropy_weight = tau if settings.joint else 1.0
+    counts, policy, work = core
+    A, C, W, m = settings.A, settings.C, settings.W, policy.lam.size
+    H = counts.n_cells.size
+    entropy_weight = tau if settings.form.joint else 1.0
     q[:] = 0.0
-    if settings.slips:
+    if settings.form.slips:
         slip_after(core, settings, tau, q)
     for h in range(H - 1, -1, -1):
-        if settings.joint:
+        if settings.form.joint:
             settings.caps[h * W] = (1.0 + tau * np.log(float(A))) * (H - h)
         unvisited(settings, h, m, q)
-        again = move and settings.next_policy and h == 0  # weigh Q of pi_t with pi_{t+1}
+        again = False
+        if settings.form.next_policy:  # weigh Q of pi_t with pi_{t+1}
+            again = move and h == 0
         for _ in range(2 if again else 1):
             evaluate_step(core, settings, h, weights, q, entropy_weight)
-            if move and settings.greedy:
+            if move and settings.form.greedy:
                 choose_greedy(core, settings, h, weights, q)
             elif move:
                 mirror_step(
-                    core.logits, core.pi, core.y, core.inverse, core.entropy, core.untried, h, C, A, core.n_cells[h],
-                    keep, eta,
+                    policy.logits, policy.pi, work.y, counts.inverse, policy.entropy, policy.untried, h, C, A,
+                    counts.n_cells[h], keep, eta,
                 )  # fmt: skip
                 move = not again  # once
         if settings.spread and h > 0:
@@ -187,8 +358,9 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
 @kernel(inline=True)
 def threshold(core, settings, i):
     """The known threshold i, or the mean of its samples that count."""
+    counts = core.counts
     alpha = settings.thresholds[i]
-    return core.alpha_sum[i] / max(core.alpha_count[i], 1.0) if np.isnan(alpha) else alpha
+    return counts.alpha_sum[i] / max(counts.alpha_count[i], 1.0) if np.isnan(alpha) else alpha
 
 
 @kernel(inline=True)
@@ -199,40 +371,44 @@ def plan(core, settings, eta, tau, eps, weights, v, q, alpha):
     policy of this episode at the initial distribution, and ``alpha`` the thresholds used. A greedy learner has moved
     its multipliers already; ``eta`` is their weight in its plan, whose values it keeps.
     """
-    m = core.lam.size
+    policy = core.policy
+    m = policy.lam.size
     weights[:] = 0.0
     weights[0] = 1.0
     for i in range(m):
-        weights[1 + i] = eta * core.lam[i] if settings.greedy else core.lam[i]
-    weights[m + 1] = 0.0 if settings.joint else tau
+        weights[1 + i] = eta * policy.lam[i] if settings.form.greedy else policy.lam[i]
+    weights[m + 1] = 0.0 if settings.form.joint else tau
     evaluate_optimistic(core, settings, weights, q, tau, 1.0 - eta * tau, eta, True)
-    if settings.greedy:
-        initial_value(core, settings, tau, core.plan, q)
+    if settings.form.greedy:
+        initial_value(core, settings, tau, policy.plan, q)
         return
     initial_value(core, settings, tau, v, q)
-    rate = eta if settings.dual_step < 0.0 else settings.dual_step
+    rate = eta if settings.form.dual_step < 0.0 else settings.form.dual_step
     for i in range(m):
         alpha[i] = threshold(core, settings, i)
-        step = (1.0 - rate * tau) * core.lam[i] - rate * (v[1 + i] - eps[i] - alpha[i])
-        core.lam[i] = min(max(step, 0.0), settings.dual_bound)
+        step = (1.0 - rate * tau) * policy.lam[i] - rate * (v[1 + i] - eps[i] - alpha[i])
+        policy.lam[i] = min(max(step, 0.0), settings.dual_bound)
 
 
 @kernel(inline=True)
 def move_queue(core, settings, eps, v, alpha):
     """The dual step of a greedy learner: by the plan that was played, as it looked when it was made."""
-    v[:] = core.plan
-    for i in range(core.lam.size):
+    policy = core.policy
+    v[:] = policy.plan
+    for i in range(policy.lam.size):
         alpha[i] = threshold(core, settings, i)
-        step = core.lam[i] + alpha[i] + eps[i] - v[1 + i]
-        core.lam[i] = min(max(step, 0.0), settings.dual_bound)
+        step = policy.lam[i] + alpha[i] + eps[i] - v[1 + i]
+        policy.lam[i] = min(max(step, 0.0), settings.dual_bound)
 
 
 @kernel(inline=True)
 def learn(core, settings, eta, tau, eps, weights, v, q, alpha, states, actions, rewards, utilities, thresholds):
     """One episode: plan from the past and then add its data, or the other way round where the settings say so."""
-    if settings.greedy:
+    if settings.form.greedy:
         move_queue(core, settings, eps, v, alpha)
-    data_first = settings.data_first or settings.greedy
+    data_first = False
+    if settings.form.data_first or settings.form.greedy:
+        data_first = True
     for part in range(2):
         if (part == 0) == data_first:
             record(core, settings, states, actions, rewards, utilities, thresholds)

@@ -137,6 +137,6 @@ class OptPessPrimalDual(PrimalDualLearner):
             "threshold_estimate": threshold_estimate,
             **numbers,
             **constants,
-            "unvisited": "optimistic" if self.settings.optimistic else "paper",
+            "unvisited": "optimistic" if self.settings.form.optimistic else "paper",
         }
         first_plan(self.model.core, self.settings, self._step, self._alpha)

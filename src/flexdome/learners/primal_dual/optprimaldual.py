@@ -33,7 +33,6 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import as_float
 from flexdome.learners.options import Tuning, checked, chosen, one_of, untried
 from flexdome.learners.primal_dual.family import PrimalDualLearner
-from flexdome.learners.seen.kernels import VARIANCE
 from flexdome.theory import Schedules
 from flexdome.theory.schedules import LARGEST_SCALE
 
@@ -102,7 +101,7 @@ class OptPrimalDual(PrimalDualLearner):
             schedules=Schedules(eta=numbers["policy_step"], tau=0.0),
             bonus=(scale * math.sqrt(L), scale * 2.0 * H * math.sqrt(L_p), 0.0, scale * H * S * 14.0 / 3.0 * L_p),
             dual_bound=rho,
-            kind=VARIANCE,
+            variance=True,
             optimistic=untried(tuning, unvisited, "optimistic"),
             dual_step=numbers["dual_step"],
             next_policy=following,
@@ -119,5 +118,5 @@ class OptPrimalDual(PrimalDualLearner):
             "dual_policy": dual_policy,
             "reward_bonus_factor": factor,
             "reward_bonus_size": size,
-            "unvisited": "optimistic" if self.settings.optimistic else "paper",
+            "unvisited": "optimistic" if self.settings.form.optimistic else "paper",
         }

@@ -94,5 +94,5 @@ class RPDOE(PrimalDualLearner):
             **numbers,
             "scale_entropy_bonus": scale_entropy_bonus,
             "dual_bound": self.settings.dual_bound,
-            "unvisited": "optimistic" if self.settings.optimistic else "paper",
+            "unvisited": "optimistic" if self.settings.form.optimistic else "paper",
         }

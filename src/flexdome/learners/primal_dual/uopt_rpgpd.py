@@ -45,7 +45,6 @@ from flexdome.cmdp import Problem
 from flexdome.errors import ValidationError
 from flexdome.learners.options import Tuning, checked, chosen, one_of, switch
 from flexdome.learners.primal_dual.family import PrimalDualLearner
-from flexdome.learners.seen.kernels import ANYTIME
 from flexdome.theory.schedules import LARGEST, Power, Schedules
 
 __all__ = ["UOptRPGPD"]
@@ -102,7 +101,7 @@ class UOptRPGPD(PrimalDualLearner):
             ),
             bonus=(scale, 2.0 * math.log(48.0 * S**2 * A * H / delta), 0.0),
             dual_bound=LARGEST if dual_bound is None else dual_bound,
-            kind=ANYTIME,
+            anytime=True,
             spread=True,
             joint=True,
             next_policy=True,
@@ -125,7 +124,7 @@ class UOptRPGPD(PrimalDualLearner):
     def _checked(self, episode: Any) -> tuple[Any, ...]:
         data = super()._checked(episode)
         H = self.problem.horizon
-        if self.settings.slips and np.shape(episode.states) != (H + 1,):
+        if self.settings.form.slips and np.shape(episode.states) != (H + 1,):
             raise ValidationError(
                 f"states has length {H}; with notebook_slips it must be {H + 1}, with the state after the last step"
             )

@@ -1,10 +1,10 @@
 """What ProxDOME knows: counts, running variances, pooled variances and standard errors.
 
 The arrays of :class:`flexdome.learners.seen.kernels.Core` hold counts, sums, successors, policy and multipliers as they
-do for every learner; those of :class:`Proximal` what is needed beside them. The W numbers of a cell in ``core.values``
-are (V, U_1, ..., U_m, plug-in reward), those of a row in ``core.base`` (r~, d^_1, ..., d^_m, r^). Only what was visited
-is worked on: in a state never visited the policy is uniform, V = L rem and U = rem / 2, and in a visited one an action
-never tried has Q = L rem, Q_d = rem / 2 and the variance of a uniform law on [0, rem].
+do for every learner; those of :class:`Proximal` what is needed beside them. The W numbers of a cell in
+``core.work.values`` are (V, U_1, ..., U_m, plug-in reward), those of a row in ``core.work.base`` (r~, d^_1, ..., d^_m,
+r^). Only what was visited is worked on: in a state never visited the policy is uniform, V = L rem and U = rem / 2, and
+in a visited one an action never tried has Q = L rem, Q_d = rem / 2 and the variance of a uniform law on [0, rem].
 
 **Shared steps.** Where the model is the same at every step, what is seen at one step counts at all: ``choices.shared``.
 A state then gets a cell at every step on its first visit, with the same number, and each transition is written into the
@@ -69,23 +69,23 @@ class Proximal(NamedTuple):
 @kernel(inline=True)
 def open_new(core, own, settings):
     """Give the cells made since the last call the values of a state never visited."""
-    A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
+    A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
     L = 1.0
     for i in range(m):
-        L += core.lam[i]
+        L += core.policy.lam[i]
     for h in range(H):
         rem = float(H - h)
-        for c in range(own.opened[h], core.n_cells[h]):
-            core.values[(h * C + c) * W] = L * rem
+        for c in range(own.opened[h], core.counts.n_cells[h]):
+            core.work.values[(h * C + c) * W] = L * rem
             for j in range(1, m + 2):
-                core.values[(h * C + c) * W + j] = 0.5 * rem
+                core.work.values[(h * C + c) * W + j] = 0.5 * rem
             for a in range(A):
                 row = (h * A + a) * C + c
                 for j in range(1, m + 2):
                     own.q[row * W + j] = 0.5 * rem
                 for i in range(m):
                     own.s2[i, row] = rem * rem / 12.0
-        own.opened[h] = core.n_cells[h]
+        own.opened[h] = core.counts.n_cells[h]
 
 
 @kernel
@@ -106,14 +106,14 @@ def doubt(core, settings, row, h, j, L):
 
     L rem for the reward and rem for a utility where nothing is known.
     """
-    rest = 0.0 if settings.known_p else float(core.n_cells.size - h - 1)
+    rest = 0.0 if settings.known_p else float(core.counts.n_cells.size - h - 1)
     if j > 0:
         return rest if known(settings, j, row) else rest + 1.0
     own = L
     if settings.known.size > 0:
         own = 0.0 if known(settings, 0, row) else 1.0
-        for i in range(core.lam.size):
-            own += 0.0 if known(settings, 1 + i, row) else core.lam[i]
+        for i in range(core.policy.lam.size):
+            own += 0.0 if known(settings, 1 + i, row) else core.policy.lam[i]
     return own + L * rest
 
 
@@ -121,18 +121,18 @@ def doubt(core, settings, row, h, j, L):
 def open_known(core, own, settings):
     """Where something is known: Q_d and the errors of every row never visited, and what is pooled at first."""
     core, own, settings = borrow(core), borrow(own), borrow(settings)
-    A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
+    A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
     for h in range(H):
         half = 0.0 if settings.known_p else 0.5 * (H - h - 1)
-        for k in range(h * A * C, h * A * C + core.n_tried[h]):
-            row = np.int64(core.tried[k])
-            if core.n_visits[row] == 0.0:
+        for k in range(h * A * C, h * A * C + core.counts.n_tried[h]):
+            row = np.int64(core.counts.tried[k])
+            if core.counts.n_visits[row] == 0.0:
                 mean = settings.known[0, row] if known(settings, 0, row) else np.nan
-                core.base[row * W] = 1.0 if np.isnan(mean) else mean
-                core.base[row * W + m + 1] = (0.5 if np.isnan(mean) else mean) + half
+                core.work.base[row * W] = 1.0 if np.isnan(mean) else mean
+                core.work.base[row * W + m + 1] = (0.5 if np.isnan(mean) else mean) + half
                 for i in range(m):
                     middle = settings.known[1 + i, row] if known(settings, 1 + i, row) else 0.5
-                    core.base[row * W + 1 + i] = middle + half
+                    core.work.base[row * W + 1 + i] = middle + half
                     own.s2[i, row] = doubt(core, settings, row, h, 1 + i, 1.0) ** 2 / 12.0
 
 
@@ -159,50 +159,57 @@ def shrunk(n, seen, pooled, prior, weight):
 @kernel(inline=True)
 def refresh_row(core, own, settings, choices, row, h, L, sums):
     """Step (1) of one visited row: r~ and the squared standard errors; ``sums`` gets the sample variances."""
-    A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
-    start, length = core.start[row], np.int64(0 if settings.known_p else core.length[row])  # known: no error
-    n, here = core.n_visits[row], 0.0
+    A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
+    start, length = (
+        core.counts.start[row],
+        np.int64(0 if settings.known_p else core.counts.length[row]),
+    )  # known: no error
+    n, here = core.counts.n_visits[row], 0.0
     inverse = 1.0 / n
     for a in range(A):
-        here += core.n_visits[(h * A + a) * C + row % C]
+        here += core.counts.n_visits[(h * A + a) * C + row % C]
     unbiased = n / (n - 1.0) if n > 1.0 else 0.0
     sd = np.sqrt(own.m2_r[row] * inverse)
     for i in range(m):
         noise = own.m2_d[i, row] * inverse
-        sd += core.lam[i] * np.sqrt(noise)
-        seen = noise + spread_of(core.pool_cell, core.pool_count, start, length, inverse, core.values, W, 1 + i)
+        sd += core.policy.lam[i] * np.sqrt(noise)
+        seen = noise + spread_of(
+            core.counts.pool_cell, core.counts.pool_count, start, length, inverse, core.work.values, W, 1 + i
+        )
         prior = (choices.prior * doubt(core, settings, row, h, 1 + i, L)) ** 2 / 12.0
         own.s2[i, row] = shrunk(n, seen, own.pooled[1 + i, h], prior, choices.weight) * inverse
         sums[1 + i] += seen * unbiased
-    seen = sd * sd + spread_of(core.pool_cell, core.pool_count, start, length, inverse, core.values, W, 0)
+    seen = sd * sd + spread_of(
+        core.counts.pool_cell, core.counts.pool_count, start, length, inverse, core.work.values, W, 0
+    )
     sums[0] += seen * unbiased / (L * L)
     prior = (choices.prior * (H - h)) ** 2 / 12.0
     prior *= L * L
     if settings.revealed:
         prior = (choices.prior * doubt(core, settings, row, h, 0, L)) ** 2 / 12.0
     variance = shrunk(n, seen, L * L * own.pooled[0, h], prior, choices.weight)
-    mean = settings.known[0, row] if known(settings, 0, row) else core.sum_r[row] * inverse
-    core.base[row * W] = mean + choices.bonus * np.sqrt(np.log(1.0 + here) * variance * inverse)
-    core.base[row * W + m + 1] = mean
+    mean = settings.known[0, row] if known(settings, 0, row) else core.counts.sum_r[row] * inverse
+    core.work.base[row * W] = mean + choices.bonus * np.sqrt(np.log(1.0 + here) * variance * inverse)
+    core.work.base[row * W + m + 1] = mean
 
 
 @kernel(inline=True)
 def refresh(core, own, settings, choices, states, actions, everything, L):
     """Step (1) of all visited rows, and then the pooled variances; or of the rows of one episode."""
-    A, C, H, sums = settings.A, settings.C, core.n_cells.size, own.sums
+    A, C, H, sums = settings.A, settings.C, core.counts.n_cells.size, own.sums
     for h in range(H):
         some = H if choices.shared else 1
         sums[:] = 0.0
         often = 0.0  # rows seen twice or more
-        for k in range(core.n_tried[h] if everything else some):
+        for k in range(core.counts.n_tried[h] if everything else some):
             if everything:
-                row = np.int64(core.tried[h * A * C + k])
+                row = np.int64(core.counts.tried[h * A * C + k])
             else:
                 at = k if choices.shared else h
-                row = (h * A + actions[at]) * C + np.int64(core.cell_of[h, states[at]]) - 1
-            if core.n_visits[row] > 0.0:
+                row = (h * A + actions[at]) * C + np.int64(core.counts.cell_of[h, states[at]]) - 1
+            if core.counts.n_visits[row] > 0.0:
                 refresh_row(core, own, settings, choices, row, h, L, sums)
-                often += core.n_visits[row] > 1.0
+                often += core.counts.n_visits[row] > 1.0
         if everything:
             for j in range(sums.size):
                 most = float(H - h)
@@ -214,13 +221,13 @@ def refresh(core, own, settings, choices, states, actions, everything, L):
 @kernel(inline=True)
 def set_thresholds(core, own, settings, told):
     """Thresholds in ``told`` and the squared standard errors ``dual[4]`` of the estimated ones."""
-    m, H = core.lam.size, core.n_cells.size
+    m, H = core.policy.lam.size, core.counts.n_cells.size
     for i in range(m):
         alpha, error = settings.thresholds[i], 0.0
         if np.isnan(alpha):
-            seen = core.alpha_count[i] / H  # episodes
+            seen = core.counts.alpha_count[i] / H  # episodes
             if seen > 0.0:
-                alpha = core.alpha_sum[i] / core.alpha_count[i]
+                alpha = core.counts.alpha_sum[i] / core.counts.alpha_count[i]
                 error = (own.m2_alpha[i] / seen + H * H / (12.0 * seen)) / seen
             else:
                 alpha, error = 0.5 * H, H * H / 12.0
@@ -237,11 +244,11 @@ def add_spread(core, own, settings, row, n, reward, utilities, h):
     if n > 1.0:
         inverse = 1.0 / n
         if not known(settings, 0, row):
-            gap = reward - core.sum_r[row] * inverse
+            gap = reward - core.counts.sum_r[row] * inverse
             own.m2_r[row] += gap * gap * (n / (n - 1.0))
-        for i in range(core.lam.size):
+        for i in range(core.policy.lam.size):
             if not known(settings, 1 + i, row):
-                gap = utilities[i, h] - core.sum_d[i, row] * inverse
+                gap = utilities[i, h] - core.counts.sum_d[i, row] * inverse
                 own.m2_d[i, row] += gap * gap * (n / (n - 1.0))
 
 
@@ -250,18 +257,18 @@ def record_shared(core, own, settings, states, actions, rewards, utilities, thre
     """Counts, sums, successors and running variances of one episode, each transition at every step."""
     A, C, H = settings.A, settings.C, actions.size
     for h in range(H):
-        if core.cell_of[0, states[h]] == 0:
+        if core.counts.cell_of[0, states[h]] == 0:
             for k in range(H):
                 new_cell(core, settings, k, states[h])
     for h in range(H):
-        c = np.int64(core.cell_of[h, states[h]]) - 1
+        c = np.int64(core.counts.cell_of[h, states[h]]) - 1
         own.seen[(h * A + actions[h]) * C + c] += 1.0
         for k in range(0 if h + 1 < H else H - 1, H):
-            following = np.int64(core.cell_of[k + 1, states[h + 1]]) - 1 if k + 1 < H else np.int64(-1)
+            following = np.int64(core.counts.cell_of[k + 1, states[h + 1]]) - 1 if k + 1 < H else np.int64(-1)
             row = count_visit(core, settings, k, c, actions[h], following)
             add_outcome(core, settings, row, h, rewards, utilities)
-            add_spread(core, own, settings, row, core.n_visits[row], rewards[h], utilities, h)
-    count_thresholds(core.alpha_sum, core.alpha_count, thresholds)
+            add_spread(core, own, settings, row, core.counts.n_visits[row], rewards[h], utilities, h)
+    count_thresholds(core.counts.alpha_sum, core.counts.alpha_count, thresholds)
 
 
 @kernel
@@ -270,22 +277,22 @@ def add_episode(core, own, settings, shared, states, actions, rewards, utilities
     core, own, settings = borrow(core), borrow(own), borrow(settings)
     states, actions, rewards = borrow(states), borrow(actions), borrow(rewards)
     utilities, thresholds = borrow(utilities), borrow(thresholds)
-    A, C, H, m = settings.A, settings.C, actions.size, core.lam.size
+    A, C, H, m = settings.A, settings.C, actions.size, core.policy.lam.size
     if shared:
         record_shared(core, own, settings, states, actions, rewards, utilities, thresholds)
     else:
         record(core, settings, states, actions, rewards, utilities, thresholds)
         for h in range(H):
-            row = (h * A + actions[h]) * C + np.int64(core.cell_of[h, states[h]]) - 1
-            add_spread(core, own, settings, row, core.n_visits[row], rewards[h], utilities, h)
+            row = (h * A + actions[h]) * C + np.int64(core.counts.cell_of[h, states[h]]) - 1
+            add_spread(core, own, settings, row, core.counts.n_visits[row], rewards[h], utilities, h)
     if thresholds.size > 0:
         for i in range(m):
-            n = core.alpha_count[i] / H
+            n = core.counts.alpha_count[i] / H
             mean = 0.0
             for h in range(H):
                 mean += thresholds[i, h]
             if n > 1.0 and not np.isnan(mean):
-                gap = mean / H - core.alpha_sum[i] / core.alpha_count[i]
+                gap = mean / H - core.counts.alpha_sum[i] / core.counts.alpha_count[i]
                 # A sample may be any finite number; its square may not be.
                 own.m2_alpha[i] = min(own.m2_alpha[i] + gap * gap * (n / (n - 1.0)), LARGEST)
     open_new(core, own, settings)

@@ -43,18 +43,23 @@ TINY = 1e-18  # occupancy that is not followed: below the rounding of what it wo
 def backward(core, own, settings, tau, stay):
     """One soft Bellman sweep: optimistic Q and V, the softmax policy, and its plug-in utilities.
 
-    With ``stay`` the policy in ``core.logits`` is evaluated instead.
+    With ``stay`` the policy in ``core.policy.logits`` is evaluated instead.
     """
-    A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
-    pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
-    inverse, values, base, y, lam = core.inverse, core.values, core.base, core.y, core.lam
-    logits, pi, tried, n_tried, q = core.logits, core.pi, core.tried, core.n_tried, own.q
+    A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
+    pool_cell, pool_count, start, length = (
+        core.counts.pool_cell,
+        core.counts.pool_count,
+        core.counts.start,
+        core.counts.length,
+    )
+    inverse, values, base, y, lam = core.counts.inverse, core.work.values, core.work.base, core.work.y, core.policy.lam
+    logits, pi, tried, n_tried, q = core.policy.logits, core.policy.pi, core.counts.tried, core.counts.n_tried, own.q
     L = 1.0
     for i in range(m):
         L += lam[i]
     keep, eta, log_A = (1.0, 0.0, np.log(float(A))) if stay else (0.0, 1.0 / tau, np.log(float(A)))
     for h in range(H - 1, -1, -1):
-        n, rows, cap = core.n_cells[h], h * A * C, L * (H - h)
+        n, rows, cap = core.counts.n_cells[h], h * A * C, L * (H - h)
         for a in range(A):
             for k in range(a * C, a * C + (n + LANES - 1) // LANES * LANES):
                 y[k] = cap
@@ -62,7 +67,7 @@ def backward(core, own, settings, tau, stay):
             row = np.int64(tried[k])
             row_means(pool_cell, pool_count, start[row], length[row], inverse[row], values, base, row, W, q)
             total = q[row * W]
-            if settings.revealed and core.n_visits[row] == 0.0:  # optimism for what is not known of it
+            if settings.revealed and core.counts.n_visits[row] == 0.0:  # optimism for what is not known of it
                 total += 0.0 if settings.known_p else L * (H - h - 1)
                 for i in range(m):
                     total += lam[i] * (settings.known[1 + i, row] if known(settings, 1 + i, row) else 1.0)
@@ -70,12 +75,12 @@ def backward(core, own, settings, tau, stay):
                 for i in range(m):
                     total += lam[i] * base[row * W + 1 + i]
             y[row - rows] = min(total, cap)
-        mirror_step(logits, pi, y, inverse, core.entropy, core.untried, h, C, A, n, keep, eta)
+        mirror_step(logits, pi, y, inverse, core.policy.entropy, core.policy.untried, h, C, A, n, keep, eta)
         for c in range(n):
             mix_rows(values, h * C + c, q, pi, rows + c, C, A, W)
             value = y[c] - tau * (logits[rows + c] + log_A)  # tau log mean exp(Q / tau)
             if stay:
-                value = tau * (core.entropy[h * C + c] - log_A)
+                value = tau * (core.policy.entropy[h * C + c] - log_A)
                 for a in range(A):
                     value += pi[rows + a * C + c] * y[a * C + c]
             values[(h * C + c) * W] = value
@@ -85,20 +90,26 @@ def backward(core, own, settings, tau, stay):
 def copy_policy(core, settings, source, target):
     """Log-probabilities of the visited cells."""
     A, C = settings.A, settings.C
-    for h in range(core.n_cells.size):
+    for h in range(core.counts.n_cells.size):
         for a in range(A):
             first = (h * A + a) * C
-            for k in range(first, first + core.n_cells[h]):
+            for k in range(first, first + core.counts.n_cells[h]):
                 target[k] = source[k]
 
 
 @kernel(inline=True)
 def forward(core, own, settings, shared, told):
     """Occupancy under the empirical model; told: plug-in values, and sum x^2 s2 in the place of the errors."""
-    A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
-    pool_cell, pool_count, start, length = core.pool_cell, core.pool_count, core.start, core.length
+    A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
+    pool_cell, pool_count, start, length = (
+        core.counts.pool_cell,
+        core.counts.pool_count,
+        core.counts.start,
+        core.counts.length,
+    )
     inverse, values, pi, tried, n_tried, n_cells = (
-        core.inverse, core.values, core.pi, core.tried, core.n_tried, core.n_cells
+        core.counts.inverse, core.work.values, core.policy.pi, core.counts.tried, core.counts.n_tried,
+        core.counts.n_cells,
     )  # fmt: skip
     x, mass, s2 = own.x, own.mass, own.s2
     for j in range(1 + 2 * m):
@@ -107,7 +118,7 @@ def forward(core, own, settings, shared, told):
         mass[c] = 0.0
     for k in range(settings.starts.size):
         p = settings.start_p[k]
-        c = np.int64(core.cell_of[0, settings.starts[k]]) - 1
+        c = np.int64(core.counts.cell_of[0, settings.starts[k]]) - 1
         told[0] += p * (values[c * W + m + 1] if c >= 0 else 0.5 * H)
         for i in range(m):
             told[1 + i] += p * (values[c * W + 1 + i] if c >= 0 else 0.5 * H)
@@ -151,17 +162,17 @@ def forward(core, own, settings, shared, told):
 @kernel(inline=True)
 def newton_step(core, own, settings, tau, top):
     """``dual[3]``: the Newton step -J^-1 g over the free multipliers, J = (1/tau) sum x Adv_i Adv_j + ridge."""
-    A, C, W, m, H = settings.A, settings.C, settings.W, core.lam.size, core.n_cells.size
-    J, g, step, lam = own.jacobian, own.dual[0], own.dual[3], core.lam
+    A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
+    J, g, step, lam = own.jacobian, own.dual[0], own.dual[3], core.policy.lam
     J[:] = 0.0
     for h in range(H):
         for a in range(A):
-            for c in range(core.n_cells[h]):
+            for c in range(core.counts.n_cells[h]):
                 row, cell = (h * A + a) * C + c, h * C + c
                 for i in range(m):
-                    weighted = own.x[row] * (own.q[row * W + 1 + i] - core.values[cell * W + 1 + i])
+                    weighted = own.x[row] * (own.q[row * W + 1 + i] - core.work.values[cell * W + 1 + i])
                     for j in range(i + 1):
-                        J[i, j] += weighted * (own.q[row * W + 1 + j] - core.values[cell * W + 1 + j])
+                        J[i, j] += weighted * (own.q[row * W + 1 + j] - core.work.values[cell * W + 1 + j])
     for i in range(m):
         step[i] = -g[i]
         for j in range(i + 1):
@@ -189,8 +200,8 @@ def newton_step(core, own, settings, tau, top):
 def plan(core, own, settings, choices, t, states, actions):
     """The policy and the multipliers of the next episode, from the data of t - 1 episodes."""
     core, own, settings, states, actions = borrow(core), borrow(own), borrow(settings), borrow(states), borrow(actions)
-    A, m, H = settings.A, core.lam.size, core.n_cells.size
-    lam, told, heat = core.lam, own.told, own.heat[0]
+    A, m, H = settings.A, core.policy.lam.size, core.counts.n_cells.size
+    lam, told, heat = core.policy.lam, own.told, own.heat[0]
     g, last, best, step, sa, first = own.dual[0], own.dual[1], own.dual[2], own.dual[3], own.dual[4], own.dual[5]
     z, top = np.sqrt(np.log(1.0 + t)), np.sqrt(float(t))
     L = 1.0
@@ -206,7 +217,7 @@ def plan(core, own, settings, choices, t, states, actions):
     at = 1 + 4 * m
     was_safe = told[at + 3] > 0.0
     if was_safe:
-        copy_policy(core, settings, core.logits, own.kept)
+        copy_policy(core, settings, core.policy.logits, own.kept)
     first[:] = lam
     stage, settled, trials, tries, backtracks = NEWTON, False, 0, 0, 0
     best_short, best_residual, best_safe, last_residual = np.inf, np.inf, False, np.inf
@@ -255,7 +266,7 @@ def plan(core, own, settings, choices, t, states, actions):
             elif was_safe and not best_safe:
                 stage = AGAIN
                 lam[:] = first
-                copy_policy(core, settings, own.kept, core.logits)
+                copy_policy(core, settings, own.kept, core.policy.logits)
             else:
                 stage = BEST
                 lam[:] = best
@@ -282,12 +293,12 @@ def plan(core, own, settings, choices, t, states, actions):
     own.heat[0] = max(1.0, COOLING * heat) if settled else min(HEATING * heat, HOTTEST)
     untried = 0.0
     for h in range(H):
-        untried += A * core.n_cells[h] - core.n_tried[h]
+        untried += A * core.counts.n_cells[h] - core.counts.n_tried[h]
         sure = settings.known_p and known(settings, 0, 0) and known(settings, 1, 0)
-        for c in range(core.n_cells[h] if settings.revealed and not sure else 0):
+        for c in range(core.counts.n_cells[h] if settings.revealed and not sure else 0):
             here, never = 0.0, 0.0
             for a in range(A):
-                visits = core.n_visits[(h * A + a) * settings.C + c]
+                visits = core.counts.n_visits[(h * A + a) * settings.C + c]
                 here, never = here + visits, never + (visits == 0.0)
             untried += never if here > 0.0 else 0.0
     told[at], told[at + 1], told[at + 2], told[at + 3] = trials, tau, heat, 1.0 if safe else 0.0
@@ -309,7 +320,7 @@ def plan_proximal(core, own, settings, choices, played):
     core, own, settings = borrow(core), borrow(own), borrow(settings)
     t = played + own.logged[0] + 1
     own.clock[0] = t
-    none = core.n_cells[:0]
+    none = core.counts.n_cells[:0]
     plan(core, own, settings, choices, t, none, none)
 
 

@@ -237,7 +237,7 @@ class ProxDOME(Learner):
             certain=False,
         )
         self.model = OptimisticModel(problem)
-        self.settings = self.model.settings(problem, (0.0, 0.0, 0.0), LARGEST)
+        self.settings = self.model.settings(problem, LARGEST)
         self.own = proximal_arrays(self.model)
         if self.settings.revealed:
             self.model.reveal(problem, self.settings)
@@ -267,9 +267,9 @@ class ProxDOME(Learner):
         H, S, A = self.model.shape
         pi = best.policy.transpose(0, 2, 1)
         log_pi = np.log(np.maximum(pi, np.exp(-700.0)))
-        core.pi.reshape(H, A, -1)[..., :S], core.logits.reshape(H, A, -1)[..., :S] = pi, log_pi
-        core.entropy.reshape(H, -1)[:, :S] = -(pi * log_pi).sum(axis=1)
-        core.lam[:] = best.multipliers
+        core.policy.pi.reshape(H, A, -1)[..., :S], core.policy.logits.reshape(H, A, -1)[..., :S] = pi, log_pi
+        core.policy.entropy.reshape(H, -1)[:, :S] = -(pi * log_pi).sum(axis=1)
+        core.policy.lam[:] = best.multipliers
         none = np.zeros(best.utilities.size)
         self.own.told[:] = [
             best.value, *best.utilities, *none, *none, *self.problem.thresholds, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0
@@ -279,21 +279,21 @@ class ProxDOME(Learner):
     @reading
     def policy(self) -> Float:
         """(H, S, A) to play next."""
-        pi: Float = frozen(self.model.spread(self.model.core.pi, 1.0 / self.problem.actions))
+        pi: Float = frozen(self.model.spread(self.model.core.policy.pi, 1.0 / self.problem.actions))
         return pi
 
     @property
     @reading
     def multipliers(self) -> Float:
         """(m,) that policy was planned with."""
-        lam: Float = frozen(self.model.core.lam.copy())
+        lam: Float = frozen(self.model.core.policy.lam.copy())
         return lam
 
     @property
     @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
-        return self.model.spread(self.own.seen if self.choices.shared else self.model.core.n_visits, 0.0)
+        return self.model.spread(self.own.seen if self.choices.shared else self.model.core.counts.n_visits, 0.0)
 
     @changing
     def observe(self, episode: Episode) -> None:
@@ -353,8 +353,8 @@ class ProxDOME(Learner):
             most = most - (1.0 + lam) * (rem - 1.0)
         elif problem.rewards is None and problem.utilities is None:
             most = (1.0 + lam) * rem
-        data = self.model.spread(core.n_visits, 0.0)
-        added = core.base.reshape(-1, W)[:, 0] - core.base.reshape(-1, W)[:, problem.constraints + 1]
+        data = self.model.spread(core.counts.n_visits, 0.0)
+        added = core.work.base.reshape(-1, W)[:, 0] - core.work.base.reshape(-1, W)[:, problem.constraints + 1]
         return Beliefs(
             value=float(self.own.told[0]),
             utilities=status.utilities,

@@ -24,7 +24,7 @@ OWN = ("m2_r", "m2_d", "seen", "m2_alpha", "s2", "optimistic", "values", "pooled
 def proximal_arrays(model: OptimisticModel) -> Proximal:
     """The arrays of a learner that has seen nothing; memory follows what is touched."""
     H, _, A = model.shape
-    m, rows = model.core.lam.size, H * A * model.C
+    m, rows = model.core.policy.lam.size, H * A * model.C
     return Proximal(
         m2_r=_zeros(rows),
         m2_d=_zeros((m, rows)),
@@ -49,8 +49,8 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
 
 def proximal_state(model: OptimisticModel, own: Proximal, known_p: bool) -> Arrays:
     """Everything that was seen and decided; r~ and the errors too, since most are not of the last episode."""
-    core, W, m = model.core, model.W, model.core.lam.size
-    rows, cells = _visited_rows(model, core.n_cells), _visited_cells(model, core.n_cells)
+    core, W, m = model.core, model.W, model.core.policy.lam.size
+    rows, cells = _visited_rows(model, core.counts.n_cells), _visited_cells(model, core.counts.n_cells)
     return {
         **model_state(model, known_p),
         "m2_r": own.m2_r[rows],
@@ -58,8 +58,8 @@ def proximal_state(model: OptimisticModel, own: Proximal, known_p: bool) -> Arra
         "seen": own.seen[rows],
         "m2_alpha": own.m2_alpha.copy(),
         "s2": own.s2[:, rows],
-        "optimistic": core.base[rows * W],
-        "values": core.values.reshape(-1, W)[cells, : m + 2],
+        "optimistic": core.work.base[rows * W],
+        "values": core.work.values.reshape(-1, W)[cells, : m + 2],
         "pooled": own.pooled.copy(),
         "logged": own.logged.copy(),
         "clock": own.clock.copy(),
@@ -79,22 +79,24 @@ def restore_proximal(
     restore_model(model, settings, episode, rest, chained=not shared)
     read = StateReader({name: state[name] for name in OWN})
     core, W = model.core, model.W
-    m = core.lam.size
-    rows, cells = _visited_rows(model, core.n_cells), _visited_cells(model, core.n_cells)
+    m = core.policy.lam.size
+    rows, cells = _visited_rows(model, core.counts.n_cells), _visited_cells(model, core.counts.n_cells)
     open_cells(core, own, settings)
     own.m2_r[rows] = read.take("m2_r", rows.shape, 0.0, EXACT)
     own.m2_d[:, rows] = read.take("m2_d", (m, rows.size), 0.0, EXACT)
     own.seen[rows] = read.count("seen", rows.shape, 0, EXACT)
     own.m2_alpha[:] = read.take("m2_alpha", (m,), 0.0, LARGEST_SUM)
     own.s2[:, rows] = read.take("s2", (m, rows.size), 0.0, LARGEST_SUM)
-    core.base[rows * W] = read.take("optimistic", rows.shape, 0.0, LARGEST_SUM)
-    core.base[rows * W + m + 1] = core.sum_r[rows] / np.maximum(core.n_visits[rows], 1.0)
+    core.work.base[rows * W] = read.take("optimistic", rows.shape, 0.0, LARGEST_SUM)
+    core.work.base[rows * W + m + 1] = core.counts.sum_r[rows] / np.maximum(core.counts.n_visits[rows], 1.0)
     if settings.known.size and not np.isnan(settings.known[0, 0]):
-        core.base[rows * W + m + 1] = settings.known[0, rows]
-    core.values.reshape(-1, W)[cells, : m + 2] = read.take("values", (cells.size, m + 2), -LARGEST_SUM, LARGEST_SUM)
-    if shared and len(set(core.n_cells.tolist())) > 1:
+        core.work.base[rows * W + m + 1] = settings.known[0, rows]
+    core.work.values.reshape(-1, W)[cells, : m + 2] = read.take(
+        "values", (cells.size, m + 2), -LARGEST_SUM, LARGEST_SUM
+    )
+    if shared and len(set(core.counts.n_cells.tolist())) > 1:
         raise ValidationError("state.n_cells differs between steps; where steps are shared it must not")
-    if shared and (core.state_of != core.state_of[0]).any():
+    if shared and (core.counts.state_of != core.counts.state_of[0]).any():
         raise ValidationError("state.state_of differs between steps; where steps are shared it must not")
     own.pooled[:] = read.take("pooled", own.pooled.shape, 0.0, LARGEST_SUM)
     own.logged[:] = read.count("logged", (1,), 0, EXACT)

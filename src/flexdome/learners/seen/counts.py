@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +19,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import LARGEST_SIZE, Float
 from flexdome.errors import ValidationError
 from flexdome.kernels.lanes import BLOCK, LANES, TOGETHER
-from flexdome.learners.seen.kernels import ANYTIME, ROOT, Core, Settings, set_all_bases
+from flexdome.learners.seen.kernels import Core, Counts, Policy, Settings, Work, set_all_means
 
 __all__ = ["FIRST_POOL", "OptimisticModel"]
 
@@ -62,7 +61,7 @@ class OptimisticModel:
                 f"the problem has H A S = {H} x {A} x {S} cells; this learner counts at most {LARGEST_SIZE}"
             )
         whole, index = np.int64, np.int32
-        self.core = Core(
+        counts = Counts(
             cell_of=_zeros((H, S), index),
             state_of=_zeros((H, C), index),
             n_cells=_zeros(H, whole),
@@ -70,49 +69,38 @@ class OptimisticModel:
             inverse=_zeros(rows),
             sum_r=_zeros(rows),
             sum_d=_zeros((m, rows)),
-            base=_zeros(rows * W),
             start=_zeros(rows, whole),
             length=_zeros(rows, index),
             capacity=_zeros(rows, index),
             pool_cell=_zeros(FIRST_POOL, index),
             pool_count=_zeros(FIRST_POOL),
             pool=_zeros(2, whole),
-            logits=_zeros(rows),
-            pi=_zeros(rows),
-            values=_zeros(cells * W),
-            entropy=_zeros(cells),
-            untried=_zeros(cells),
             tried=_zeros(rows, index),
             tried_cell=_zeros(rows, index),
             n_tried=_zeros(H, whole),
-            y=_zeros(A * C),
-            lam=_zeros(m),
-            plan=_zeros(W),
             alpha_sum=_zeros(m),
             alpha_count=_zeros(m),
+        )
+        policy = Policy(
+            logits=_zeros(rows),
+            pi=_zeros(rows),
+            entropy=_zeros(cells),
+            untried=_zeros(cells),
+            lam=_zeros(m),
+            plan=_zeros(W),
+        )
+        work = Work(
+            base=_zeros(rows * W),
+            values=_zeros(cells * W),
+            y=_zeros(A * C),
             last=_zeros((S, A, S) if slips else (0, 0, 0)),
             after=_zeros(S if slips else 0),
         )
+        self.core = Core(counts, policy, work)
         self.reserve()
 
-    def settings(
-        self,
-        problem: Problem,
-        bonus: Sequence[float],
-        dual_bound: float,
-        *,
-        kind: int = ROOT,
-        optimistic: bool = False,
-        spread: bool = False,
-        joint: bool = False,
-        next_policy: bool = False,
-        dual_step: float = -1.0,
-        data_first: bool = False,
-        latest: bool = False,
-        slips: bool = False,
-        greedy: bool = False,
-    ) -> Settings:
-        """The constants of a primal-dual learner on this model: :class:`flexdome.learners.seen.kernels.Settings`."""
+    def settings(self, problem: Problem, dual_bound: float, spread: bool = False, form: Any = None) -> Settings:
+        """The constants of a learner on this model."""
         H, S, A = self.shape
         m = problem.constraints
         caps = np.zeros((H, self.W))
@@ -120,27 +108,13 @@ class OptimisticModel:
         caps[:, : m + 1] = remaining[:, None]
         caps[:, m + 1] = remaining * np.log(A)
         starts = np.flatnonzero(problem.initial)
-        coefficients = np.zeros(4)
-        coefficients[: len(bonus)] = bonus
         known_p = problem.transitions is not None
-        if known_p:  # no bonus for them
-            coefficients[0 if kind == ANYTIME else slice(1, None)] = 0.0
         return Settings(
             A=A,
             C=self.C,
             W=self.W,
             S=S,
-            kind=kind,
-            bonus=coefficients,
-            optimistic=optimistic,
             spread=spread,
-            joint=joint,
-            next_policy=next_policy,
-            dual_step=dual_step,
-            data_first=data_first,
-            latest=latest,
-            slips=slips,
-            greedy=greedy,
             caps=caps.ravel(),
             dual_bound=dual_bound,
             thresholds=np.array(problem.thresholds),
@@ -149,6 +123,7 @@ class OptimisticModel:
             known=self._known_means(problem),
             known_p=known_p,
             revealed=known_p or problem.rewards is not None or problem.utilities is not None,
+            form=form,
         )
 
     def _known_means(self, problem: Problem) -> Float:
@@ -164,26 +139,29 @@ class OptimisticModel:
             known[1:, ..., :S] = problem.utilities.transpose(0, 1, 3, 2)
         return known.reshape(1 + m, -1)
 
-    def reveal(self, problem: Problem, settings: Settings) -> None:
-        """Open every cell and list every row, where something is revealed (:mod:`flexdome.learners.seen.kernels`)."""
+    def reveal(self, problem: Problem, settings: Settings, set_bases: Any = set_all_means) -> None:
+        """Open every cell and list every row, where something is revealed (:mod:`flexdome.learners.seen.kernels`).
+
+        ``set_bases`` is the kernel that gives all rows the learner's estimates.
+        """
         if not settings.revealed:
             return
         core, C = self.core, self.C
         H, S, A = self.shape
-        core.cell_of[:] = np.arange(1, S + 1)
-        core.state_of[:, :S] = np.arange(S)
-        core.n_cells[:], core.n_tried[:] = S, A * S
+        core.counts.cell_of[:] = np.arange(1, S + 1)
+        core.counts.state_of[:, :S] = np.arange(S)
+        core.counts.n_cells[:], core.counts.n_tried[:] = S, A * S
         for h in range(H):
             rows, first = self.rows(h), h * A * C
-            core.tried[first : first + A * S] = rows
-            core.tried_cell[first : first + A * S] = h * C + rows % C
-            core.inverse[rows], core.logits[rows], core.pi[rows] = 1.0, -np.log(A), 1.0 / A
-            core.entropy[h * C : h * C + S] = np.log(A)
+            core.counts.tried[first : first + A * S] = rows
+            core.counts.tried_cell[first : first + A * S] = h * C + rows % C
+            core.counts.inverse[rows], core.policy.logits[rows], core.policy.pi[rows] = 1.0, -np.log(A), 1.0 / A
+            core.policy.entropy[h * C : h * C + S] = np.log(A)
         if problem.transitions is not None:
             self._know_transitions(problem.transitions)
         elif settings.spread:
             self.spread_untried()
-        set_all_bases(self.core, settings)
+        set_bases(self.core, settings)
 
     def rows(self, h: int) -> npt.NDArray[np.int64]:
         """(A * S,) the rows of step h, action after action."""
@@ -195,21 +173,21 @@ class OptimisticModel:
         """The successors of every row, with their probabilities in the place of counts."""
         core = self.core
         H, S, A = self.shape
-        if core.last.size:
-            core.last[:] = p[H - 1]
+        if core.work.last.size:
+            core.work.last[:] = p[H - 1]
         for h in range(H - 1):
             by_row = p[h].transpose(1, 0, 2).reshape(A * S, S)
             row, following = np.nonzero(by_row)
             length = np.bincount(row, minlength=A * S)
             room = -(-length // TOGETHER) * TOGETHER
-            start = int(core.pool[0]) + np.cumsum(room) - room
+            start = int(core.counts.pool[0]) + np.cumsum(room) - room
             places = start[row] + np.arange(row.size) - (np.cumsum(length) - length)[row]
             self._take(int(room.sum()))
-            self.core.pool_cell[places] = (h + 1) * self.C + following
-            self.core.pool_count[places] = by_row[row, following]
+            self.core.counts.pool_cell[places] = (h + 1) * self.C + following
+            self.core.counts.pool_count[places] = by_row[row, following]
             rows = self.rows(h)
-            core.start[rows], core.length[rows], core.capacity[rows] = start, length, room
-        core.pool[1] = 0  # no list will grow
+            core.counts.start[rows], core.counts.length[rows], core.counts.capacity[rows] = start, length, room
+        core.counts.pool[1] = 0  # no list will grow
         self.reserve()
 
     def spread_untried(self) -> None:
@@ -218,43 +196,46 @@ class OptimisticModel:
         core = self.core
         for h in range(H):
             rows = self.rows(h)
-            rows = rows[core.n_visits[rows] == 0.0]
+            rows = rows[core.counts.n_visits[rows] == 0.0]
             if h + 1 < H:
-                start = int(core.pool[0])
+                start = int(core.counts.pool[0])
                 self._take(-(-S // TOGETHER) * TOGETHER)
-                self.core.pool_cell[start : start + S] = (h + 1) * self.C + np.arange(S)
-                self.core.pool_count[start : start + S] = 1.0 / S
-                core.start[rows], core.length[rows], core.capacity[rows] = start, S, 0
-            elif core.last.size:
-                core.last[rows % self.C, rows // self.C % A] = 1.0 / S
+                self.core.counts.pool_cell[start : start + S] = (h + 1) * self.C + np.arange(S)
+                self.core.counts.pool_count[start : start + S] = 1.0 / S
+                core.counts.start[rows], core.counts.length[rows], core.counts.capacity[rows] = start, S, 0
+            elif core.work.last.size:
+                core.work.last[rows % self.C, rows // self.C % A] = 1.0 / S
         self.reserve()
 
     def _take(self, room: int) -> None:
         """The next ``room`` entries of the pool, which is made larger where they are not there."""
         core = self.core
-        used = int(core.pool[0]) + room
-        core.pool[0] = used
-        if used > core.pool_cell.size:
+        used = int(core.counts.pool[0]) + room
+        core.counts.pool[0] = used
+        if used > core.counts.pool_cell.size:
             cell, count = np.zeros(2 * used, dtype=np.int32), np.zeros(2 * used)
-            cell[: core.pool_cell.size], count[: core.pool_count.size] = core.pool_cell, core.pool_count
-            self.core = core._replace(pool_cell=cell, pool_count=count)
+            cell[: core.counts.pool_cell.size], count[: core.counts.pool_count.size] = (
+                core.counts.pool_cell,
+                core.counts.pool_count,
+            )
+            self.core = core._replace(counts=core.counts._replace(pool_cell=cell, pool_count=count))
 
     def reserve(self, episodes: int = 1) -> None:
         """Make room in the pool of successors for at least so many episodes' growth (one is enough to go on)."""
         core = self.core
-        used, largest = (int(x) for x in core.pool)
+        used, largest = (int(x) for x in core.counts.pool)
         needed = used + self.shape[0] * max(2 * largest, TOGETHER) * episodes
-        if needed > core.pool_cell.size:
-            size = max(needed, 2 * core.pool_cell.size)
+        if needed > core.counts.pool_cell.size:
+            size = max(needed, 2 * core.counts.pool_cell.size)
             cell, count = np.zeros(size, dtype=np.int32), np.zeros(size)
-            cell[:used], count[:used] = core.pool_cell[:used], core.pool_count[:used]
-            self.core = core._replace(pool_cell=cell, pool_count=count)
+            cell[:used], count[:used] = core.counts.pool_cell[:used], core.counts.pool_count[:used]
+            self.core = core._replace(counts=core.counts._replace(pool_cell=cell, pool_count=count))
 
     def spread(self, rows: Float, elsewhere: float) -> Float:
         """(H, S, A) from an array over rows; ``elsewhere`` where a state was never visited."""
         H, S, A = self.shape
         by_cell = rows.reshape(H, A, self.C)
         out = np.full((H, S, A), elsewhere)
-        h, s = np.nonzero(self.core.cell_of)
-        out[h, s] = by_cell[h, :, self.core.cell_of[h, s] - 1]
+        h, s = np.nonzero(self.core.counts.cell_of)
+        out[h, s] = by_cell[h, :, self.core.counts.cell_of[h, s] - 1]
         return out

@@ -7,6 +7,8 @@ cell of the next), every policy is a distribution. A file that breaks a rule is 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,7 +16,7 @@ from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 from flexdome.kernels.lanes import TOGETHER
 from flexdome.learners.seen.counts import FIRST_POOL, OptimisticModel
-from flexdome.learners.seen.kernels import Settings, set_all_bases
+from flexdome.learners.seen.kernels import Settings, set_all_means
 from flexdome.learners.state import EXACT, LARGEST_SUM, ROUNDING, Arrays, Index, StateReader
 
 __all__ = ["model_state", "restore_model"]
@@ -38,42 +40,48 @@ def model_state(model: OptimisticModel, known_p: bool) -> Arrays:
     Known transitions are the problem's, and where a row was never visited its successors are nobody's.
     """
     core = model.core
-    rows, cells = _visited_rows(model, core.n_cells), _visited_cells(model, core.n_cells)
-    length = np.where(core.n_visits[rows] > 0.0, core.length[rows], 0).astype(np.int64)
+    rows, cells = _visited_rows(model, core.counts.n_cells), _visited_cells(model, core.counts.n_cells)
+    length = np.where(core.counts.n_visits[rows] > 0.0, core.counts.length[rows], 0).astype(np.int64)
     if known_p:
         length[:] = 0
-    entries = np.repeat(core.start[rows] - (np.cumsum(length) - length), length) + np.arange(length.sum())
+    entries = np.repeat(core.counts.start[rows] - (np.cumsum(length) - length), length) + np.arange(length.sum())
     A_C = model.shape[2] * model.C
     state: Arrays = {
-        "n_cells": core.n_cells,
-        "state_of": core.state_of.ravel()[cells],
-        "n_tried": core.n_tried,
-        "tried": np.concatenate([core.tried[h * A_C : h * A_C + n] for h, n in enumerate(core.n_tried)]),
+        "n_cells": core.counts.n_cells,
+        "state_of": core.counts.state_of.ravel()[cells],
+        "n_tried": core.counts.n_tried,
+        "tried": np.concatenate([core.counts.tried[h * A_C : h * A_C + n] for h, n in enumerate(core.counts.n_tried)]),
         "length": length,
-        "pool_cell": core.pool_cell[entries],
-        "pool_count": core.pool_count[entries],
-        "sum_d": core.sum_d[:, rows],
+        "pool_cell": core.counts.pool_cell[entries],
+        "pool_count": core.counts.pool_count[entries],
+        "sum_d": core.counts.sum_d[:, rows],
     }
-    for name in ("n_visits", "sum_r", "logits", "pi"):
-        state[name] = getattr(core, name)[rows]
-    for name in ("entropy", "untried"):
-        state[name] = getattr(core, name)[cells]
-    for name in ("lam", "plan", "alpha_sum", "alpha_count"):
-        state[name] = getattr(core, name).copy()
-    if core.last.size and not known_p:
-        state["last"] = core.last * (model.spread(core.n_visits, 0.0)[-1] > 0.0)[..., None]
+    counts, policy = core.counts, core.policy
+    for part, names in ((counts, ("n_visits", "sum_r")), (policy, ("logits", "pi"))):
+        state |= {name: getattr(part, name)[rows] for name in names}
+    state |= {name: getattr(policy, name)[cells] for name in ("entropy", "untried")}
+    for part, names in ((policy, ("lam", "plan")), (counts, ("alpha_sum", "alpha_count"))):
+        state |= {name: getattr(part, name).copy() for name in names}
+    if core.work.last.size and not known_p:
+        state["last"] = core.work.last * (model.spread(core.counts.n_visits, 0.0)[-1] > 0.0)[..., None]
     return state
 
 
 def restore_model(
-    model: OptimisticModel, settings: Settings, episode: int, state: Arrays, chained: bool = True
+    model: OptimisticModel,
+    settings: Settings,
+    episode: int,
+    state: Arrays,
+    chained: bool = True,
+    set_bases: Any = set_all_means,
 ) -> None:
     """Take back what :func:`model_state` gave; a state that does not fit together is refused and changes nothing.
 
-    ``chained`` says that what was seen at a step counts at that step only, so that episodes run through the counts.
+    ``chained`` says that what was seen at a step counts at that step only, so that episodes run through the counts;
+    ``set_bases`` is the kernel that gives all rows the learner's estimates.
     """
     H, S, A = model.shape
-    read, core, m = StateReader(state), model.core, model.core.lam.size
+    read, core, m = StateReader(state), model.core, model.core.policy.lam.size
     n_cells = read.count("n_cells", (H,), 0, S)
     n, n_rows = int(n_cells.sum()), int(n_cells.sum()) * A
     n_visits = read.take("n_visits", (n_rows,), 0.0, EXACT)  # before anything of that size is made
@@ -125,25 +133,30 @@ def restore_model(
     alpha_sum = read.take("alpha_sum", (m,), -LARGEST_SUM, LARGEST_SUM)
     alpha_count = read.count("alpha_count", (m,), 0, H * each_step[0])
     last: Float | float = 0.0
-    if core.last.size and counted:
+    if core.work.last.size and counted:
         last = _read_last(model, read, state_of[step == H - 1], n_visits[row_step == H - 1])
     read.finish()
 
-    core.n_cells[:], core.n_tried[:] = n_cells, n_tried
-    core.state_of.ravel()[cells] = state_of
-    core.cell_of[step, state_of] = cells % model.C + 1
+    core.counts.n_cells[:], core.counts.n_tried[:] = n_cells, n_tried
+    core.counts.state_of.ravel()[cells] = state_of
+    core.counts.cell_of[step, state_of] = cells % model.C + 1
     _place_tried(model, tried, n_tried)
-    core.n_visits[rows], core.sum_r[rows], core.sum_d[:, rows] = n_visits, sum_r, sum_d
+    core.counts.n_visits[rows], core.counts.sum_r[rows], core.counts.sum_d[:, rows] = n_visits, sum_r, sum_d
     if counted:
-        core.last[:] = last
+        core.work.last[:] = last
         _place_successors(model, rows, length, pool_cell, pool_count)
-        core.inverse[rows[listed]] = 1.0 / np.maximum(n_visits[listed], 1.0)
+        core.counts.inverse[rows[listed]] = 1.0 / np.maximum(n_visits[listed], 1.0)
         if settings.revealed and settings.spread:
             model.spread_untried()
-    core.logits[rows], core.pi[rows] = logits, pi
-    core.entropy[cells], core.untried[cells] = entropy, untried
-    core.lam[:], core.plan[:], core.alpha_sum[:], core.alpha_count[:] = lam, plan, alpha_sum, alpha_count
-    set_all_bases(model.core, settings)
+    core.policy.logits[rows], core.policy.pi[rows] = logits, pi
+    core.policy.entropy[cells], core.policy.untried[cells] = entropy, untried
+    core.policy.lam[:], core.policy.plan[:], core.counts.alpha_sum[:], core.counts.alpha_count[:] = (
+        lam,
+        plan,
+        alpha_sum,
+        alpha_count,
+    )
+    set_bases(model.core, settings)
 
 
 def _read_successors(
@@ -210,8 +223,8 @@ def _place_tried(model: OptimisticModel, tried: Index, n_tried: Index) -> None:
     for h, n in enumerate(n_tried):
         part = tried[end : end + n]
         end += n
-        model.core.tried[h * A_C : h * A_C + n] = part
-        model.core.tried_cell[h * A_C : h * A_C + n] = h * model.C + part % model.C
+        model.core.counts.tried[h * A_C : h * A_C + n] = part
+        model.core.counts.tried_cell[h * A_C : h * A_C + n] = h * model.C + part % model.C
 
 
 def _place_successors(model: OptimisticModel, rows: Index, length: Index, cell: Index, count: Float) -> None:
@@ -223,7 +236,7 @@ def _place_successors(model: OptimisticModel, rows: Index, length: Index, cell: 
     pool_cell, pool_count = np.zeros(used + FIRST_POOL, dtype=np.int32), np.zeros(used + FIRST_POOL)
     pool_cell[places], pool_count[places] = cell, count
     core = model.core
-    core.start[rows], core.length[rows], core.capacity[rows] = starts, length, capacity
-    core.pool[:] = used, int(capacity.max(initial=0))
-    model.core = core._replace(pool_cell=pool_cell, pool_count=pool_count)
+    core.counts.start[rows], core.counts.length[rows], core.counts.capacity[rows] = starts, length, capacity
+    core.counts.pool[:] = used, int(capacity.max(initial=0))
+    model.core = core._replace(counts=core.counts._replace(pool_cell=pool_cell, pool_count=pool_count))
     model.reserve()

@@ -38,9 +38,9 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
     truth, thresholds, out, played = borrow(truth), borrow(thresholds), borrow(out), borrow(played)
     states, actions, rewards, utilities, _, _, _, step, alpha, _ = buffers
     weights, v, untried = step[0], step[1], step[2]
-    H, m, pool = actions.size, core.lam.size, core.pool
+    H, m, pool = actions.size, core.policy.lam.size, core.counts.pool
     for t in range(begin, eta.size):
-        if pool[0] + H * max(2 * pool[1], TOGETHER) > core.pool_cell.size:
+        if pool[0] + H * max(2 * pool[1], TOGETHER) > core.counts.pool_cell.size:
             return t
         observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
         learn(
@@ -70,9 +70,9 @@ def run_anchored(
     truth, thresholds, out, played = borrow(truth), borrow(thresholds), borrow(out), borrow(played)
     states, actions, rewards, utilities, _, _, _, step, alpha, _ = buffers
     weights, v, q = step[0], step[1], step[2]
-    H, m, pool = actions.size, core.lam.size, core.pool
+    H, m, pool = actions.size, core.policy.lam.size, core.counts.pool
     for t in range(begin, eta.size):
-        if pool[0] + H * max(2 * pool[1], TOGETHER) > core.pool_cell.size:
+        if pool[0] + H * max(2 * pool[1], TOGETHER) > core.counts.pool_cell.size:
             return t
         observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
         learn_anchored(

@@ -28,12 +28,12 @@ def run_proximal(core, own, settings, choices, truth, uniforms, thresholds, begi
         borrow(core), borrow(own), borrow(settings), borrow(uniforms), borrow(buffers)
     )  # fmt: skip
     truth, thresholds, out = borrow(truth), borrow(thresholds), borrow(out)
-    told, played, pool = borrow(told), borrow(played), core.pool
+    told, played, pool = borrow(told), borrow(played), core.counts.pool
     states, actions, rewards, utilities, _, _, _, _, _, _ = buffers
     H = actions.size
     growth = H * H if choices.shared else H  # lists that one episode may move
     for t in range(begin, exact.size):
-        if pool[0] + growth * max(2 * pool[1], TOGETHER) > core.pool_cell.size:
+        if pool[0] + growth * max(2 * pool[1], TOGETHER) > core.counts.pool_cell.size:
             return t
         for j in range(own.told.size):
             told[t, j] = own.told[j]
