@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from flexdome.cmdp import Episode as Episode
     from flexdome.cmdp import Problem as Problem
     from flexdome.cmdp import Threshold as Threshold
+    from flexdome.cmdp import chance_constraint as chance_constraint
     from flexdome.cmdp import load_cmdp as load_cmdp
     from flexdome.cmdp import save_cmdp as save_cmdp
     from flexdome.errors import BusyError as BusyError
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "cmdp": ("CMDP", "Episode", "Problem", "Threshold", "load_cmdp", "save_cmdp"),
+    "cmdp": ("CMDP", "Episode", "Problem", "Threshold", "chance_constraint", "load_cmdp", "save_cmdp"),
     "errors": (
         "BusyError",
         "ConvergenceError",
