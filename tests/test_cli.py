@@ -125,7 +125,7 @@ def small(tmp_path, monkeypatch):
 def test_list_shows_every_experiment_of_ours(capsys):
     assert main(["list", "experiments"]) == 0
     out = capsys.readouterr().out
-    assert "ablations-holds" in out
+    assert "ablations-wide" in out
     assert "Figure 1, top row" in out
 
 

@@ -454,3 +454,20 @@ def test_what_is_no_learner_or_no_cmdp_is_refused() -> None:
         fd.simulate(3, cmdp)  # type: ignore[arg-type]
     with pytest.raises(fd.ValidationError, match=r"cmdp is .*; it must be a CMDP"):
         fd.simulate(learner_of(cmdp), cmdp.problem())  # type: ignore[arg-type]
+
+
+def test_violations_of_several_constraints_are_put_together_in_three_ways():
+    short = np.array([[0.5, -1.0, 0.25], [0.0, 2.0, -3.0]])
+    history = fd.simulation.History(
+        first=1,
+        planned=3,
+        episodes=np.arange(1, 4),
+        reward_gap=np.zeros(3),
+        violation=short,
+        multipliers=np.zeros((2, 3)),
+    )
+    np.testing.assert_array_equal(history.strong_violations, [[0.5, 0.5, 0.75], [0.0, 2.0, 2.0]])
+    np.testing.assert_array_equal(history.strong_violation, [0.5, 2.0, 2.0])
+    np.testing.assert_array_equal(history.total_violation, [0.5, 2.5, 2.75])
+    np.testing.assert_array_equal(history.worst_violation, [0.5, 2.5, 2.75])
+    np.testing.assert_array_equal(history.weak_violation, [0.5, 2.0, -0.25])

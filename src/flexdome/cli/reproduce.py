@@ -20,7 +20,7 @@ QUICK: dict[str, Any] = {"episodes": 4_000, "seeds": (0, 1, 2)}
 PRODUCTS = {
     "figure-1": ("stochastic", "fixed", "ablations"),
     "figure-1-theory": ("stochastic-theory", "fixed-theory"),
-    "figure-1-holds": ("stochastic-holds", "fixed-holds", "ablations-holds"),
+    "figure-1-wide": ("stochastic-wide", "fixed-wide", "ablations-wide"),
     "figure-1-elsewhere": ("independent", "conflict"),
     "figure-2": ("sensitivity-bonus", "sensitivity-margin"),
     "table-1": ("table1",),
@@ -36,7 +36,7 @@ STATED = r"FlexDOME as the paper states it ($c_b = 10^{-3}$, $c_\epsilon = 10^{-
 NOTES = {
     "figure-1": f"{STATED}; peers in practical tuning",
     "figure-1-theory": f"{STATED}; peers in their theory's tuning",
-    "figure-1-holds": r"FlexDOME with $c_\epsilon = 5 \times 10^{-5}$; peers in practical tuning",
+    "figure-1-wide": r"FlexDOME with $c_\epsilon = 5 \times 10^{-5}$; peers in practical tuning",
     "figure-1-elsewhere": f"{STATED} unless said otherwise; peers in practical tuning",
 }
 MARKS = {True: "holds", False: "does not hold", None: "open"}

@@ -73,8 +73,24 @@ class History:
     @property
     def strong_violation(self) -> Float:
         """(T,) the largest, over constraints, of the cumulated positive violations."""
-        worst: Float = np.cumsum(np.maximum(self._complete(self.violation), 0.0), axis=1).max(axis=0)
+        worst: Float = self.strong_violations.max(axis=0)
         return worst
+
+    @property
+    def strong_violations(self) -> Float:
+        """(m, T) cumulated positive violations of each constraint."""
+        return np.cumsum(np.maximum(self._complete(self.violation), 0.0), axis=1)
+
+    @property
+    def total_violation(self) -> Float:
+        """(T,) the sum, over constraints, of the cumulated positive violations."""
+        total: Float = self.strong_violations.sum(axis=0)
+        return total
+
+    @property
+    def worst_violation(self) -> Float:
+        """(T,) the largest positive violation of each episode, cumulated."""
+        return np.cumsum(np.maximum(self._complete(self.violation), 0.0).max(axis=0))
 
     @property
     def weak_regret(self) -> Float:
