@@ -212,3 +212,18 @@ def test_in_the_setting_of_the_notebook_the_violation_of_uopt_rpgpd_is_about_a_t
     assert 990 <= np.mean(found) <= 1080
     assert min(found) >= 800
     assert max(found) <= 1300
+
+
+@pytest.mark.parametrize("name", ["flexdome", "optprimaldual", "uopt-rpgpd", "rpd-oe"])
+@pytest.mark.parametrize("m", [1, 2])
+def test_known_rewards_leave_the_widths_of_utilities_as_they_are(name: str, m: int) -> None:
+    cmdp = small_cmdp(S=4, A=3, H=3, m=m)
+    world = World(cmdp)
+    log = [world.play(np.full((3, 4, 3), 1 / 3)) for _ in range(40)]
+    widths = []
+    for reveal in ((), ("rewards",)):
+        learner = fd.make_learner(name, cmdp.problem(reveal=reveal), episodes=100)
+        learner.preload(log)
+        widths.append(learner.beliefs().widths)
+    np.testing.assert_allclose(*widths, rtol=1e-12)
+    assert widths[0].std() > 0
