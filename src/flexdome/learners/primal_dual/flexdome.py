@@ -46,6 +46,7 @@ TUNINGS: dict[str, tuple[tuple[float, float, float, float], Unvisited]] = {  # t
     "stated": ((1e-3, 1e-5, 1.0, 1.0), "paper"),
     "theory": ((1.0, 1.0, 1.0, 1.0), "paper"),
     "practical": ((0.0, 1e-6, 10.0, 0.1), "optimistic"),  # docs/tuning.md
+    "safe": ((0.0, 1.5e-5, 30.0, 0.3), "optimistic"),
 }
 
 
@@ -65,7 +66,8 @@ class FlexDOME(PrimalDualLearner):
     regularisation : False sets tau_t = 0 (an ablation)
     step_scale, regularisation_scale : of eta_t and tau_t of Theorem 1; 1 is the theory's, the paper's experiments' and
         the default. Not for ``schedules`` of your own
-    tuning : ``"stated"``, the paper's experiments; ``"theory"``, scales of 1; or ``"practical"``, scales and
+    tuning : ``"stated"``, the paper's experiments; ``"theory"``, scales of 1; ``"safe"``, scales and ``unvisited`` with
+        the least regret among those without late violation on development instances; or ``"practical"``, scales and
         ``unvisited`` as one sweep chose them for every learner alike (docs/tuning.md). An option that is given wins
     unvisited : what an action never tried is worth: its bonus (``"paper"``) or the most possible (``"optimistic"``)
     scale_entropy_bonus : whether c_b scales the entropy's bonus too
@@ -92,7 +94,7 @@ class FlexDOME(PrimalDualLearner):
         margin_scale: float | None = None,
         seed: int = 0,
         *,
-        tuning: Literal["stated", "theory", "practical"] = "stated",
+        tuning: Literal["stated", "theory", "practical", "safe"] = "stated",
         schedules: Schedules | None = None,
         margin: bool = True,
         regularisation: bool = True,

@@ -28,6 +28,7 @@ SCALES = {  # c_b, c_e, and those of eta_t and tau_t
     "stated": (0.001, 0.00001, 1.0, 1.0),
     "theory": (1.0, 1.0, 1.0, 1.0),
     "practical": (0.0, 0.000001, 10.0, 0.1),
+    "safe": (0.0, 0.000015, 30.0, 0.3),
 }
 
 
@@ -56,7 +57,7 @@ class NumpyFlexDOME:
         c_b, c_e, c_eta, c_tau = (
             default if value is None else value for value, default in zip(given, SCALES[tuning], strict=True)
         )
-        self.start(problem, tuning == "practical" if unvisited is None else unvisited == "optimistic")
+        self.start(problem, tuning in ("practical", "safe") if unvisited is None else unvisited == "optimistic")
         self.set_bonus(episodes, delta, c_b, c_b if scale_entropy_bonus else 1.0)
         H, S, A, m, gap = self.H, self.S, self.A, self.m, problem.slater_gap
         self.dual_bound = 4 * H / gap if dual_bound is None else dual_bound
