@@ -28,6 +28,8 @@ import numpy as np
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 
+from flexdome.kernels.switches import Compiler
+
 __all__ = ["cache_directory", "kernel", "kernel_sources"]
 
 USES = re.compile(rb"^\s*(?:from|import)\s+flexdome\.kernels(?:\.jit\b|\s+import\s.*\bjit\b)", re.MULTILINE)
@@ -181,6 +183,7 @@ def kernel(function=None, *, inline=False):
         error_model="numpy",
         inline="always" if inline is True else "never",
         forceinline=inline == "late",
+        pipeline_class=Compiler,
     )(function)
     package = _package_of(function.__code__.co_filename)
     directory = cache_directory(None if package == Path(__file__).resolve().parents[1] else package)

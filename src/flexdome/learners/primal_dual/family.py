@@ -100,7 +100,8 @@ class PrimalDualLearner(Learner):
         coefficients[: len(bonus)] = bonus
         if self.problem.transitions is not None:
             coefficients[0 if switches.get("anytime", False) else slice(1, None)] = 0.0
-        given = {name: switches.pop(name, False) for name in SWITCHES}
+        given: dict[str, Any] = {name: switches.pop(name, False) for name in SWITCHES}
+        given |= {name: given[name] or None for name in ("slips", "greedy")}
         if switches:
             raise TypeError(f"a form has no {sorted(switches)[0]!r}")
         form = Form(bonus=coefficients, dual_step=dual_step, **given)
@@ -199,7 +200,7 @@ class PrimalDualLearner(Learner):
         return dict(self._given)
 
     def _state(self) -> Arrays:
-        return model_state(self.model, self.settings.known_p)
+        return model_state(self.model, bool(self.settings.known_p))
 
     def _restore(self, state: Arrays) -> None:
         restore_model(self.model, self.settings, self.episode, state, set_bases=set_all_bases)

@@ -10,7 +10,7 @@ import numpy as np
 
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
-from flexdome.kernels.lanes import LANES, mirror_step, row_value, start_value
+from flexdome.kernels.lanes import BLOCK, LANES, mirror_step, row_value, start_value
 from flexdome.learners.seen.kernels import count_episode, row_of
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Form(NamedTuple):
-    """How a member of the family differs from FlexDOME. A switch is True or None (:class:`Settings`)."""
+    """How a member of the family differs from FlexDOME. Large ones are True or None, as those of ``Settings``."""
 
     bonus: np.ndarray  # (4,) coefficients of the bonus; without ``variance`` and ``anytime`` it goes with 1 / sqrt(n)
     variance: bool  # the bonus goes with the spread of the successors
@@ -40,8 +40,8 @@ class Form(NamedTuple):
     dual_step: float  # the dual step size; below zero it is eta
     data_first: bool  # an episode's own data count in the step that follows it
     latest: bool  # a threshold is estimated by the last episode's samples alone, instead of all
-    slips: bool  # the entropy is averaged with pi^2, and added once more after the last step (joint, spread)
-    greedy: bool  # plan by dynamic programming after each episode, instead of mirror steps
+    slips: bool | None  # the entropy is averaged with pi^2, and added once more after the last step (joint, spread)
+    greedy: bool | None  # plan by dynamic programming after each episode, instead of mirror steps
 
 
 @kernel(inline=True)
@@ -74,7 +74,7 @@ def unvisited(settings, h, m, q):
     for j in range(m + 2):
         cap = settings.caps[h * settings.W + j]
         own = settings.form.bonus[2] if j == m + 1 else phi
-        after = q[j] if settings.spread else 0.0
+        after = q[j] if settings.spread is not None else 0.0
         q[j] = cap if settings.form.optimistic else min(own + after, cap)
 
 
@@ -93,7 +93,7 @@ def set_known_base(core, settings, row, n, spread, phi):
         blind = counts.n_visits[row] == 0.0
     rest = width(settings, n, spread, True)
     if blind:
-        rest = 0.0 if settings.known_p else following
+        rest = 0.0 if settings.known_p is not None else following
     for j in range(1 + m):
         mean = settings.known[j, row] if settings.known.size > 0 else np.nan
         if not np.isnan(mean):
@@ -102,7 +102,7 @@ def set_known_base(core, settings, row, n, spread, phi):
             work.base[row * W + j] = 1.0 + rest
         else:
             work.base[row * W + j] = (counts.sum_r[row] if j == 0 else counts.sum_d[j - 1, row]) / n + phi
-    if blind and not settings.known_p:
+    if blind and settings.known_p is None:
         work.base[row * W + 1 + m] = settings.caps[row // A_C * W + 1 + m]
     else:
         work.base[row * W + 1 + m] = settings.form.bonus[2] * np.sqrt(1.0 / n)
@@ -117,8 +117,8 @@ def set_base(core, settings, row):
     spread = 0.0
     if settings.form.anytime and counts.n_visits[row] == 0.0:
         spread = np.sqrt(float(settings.S))
-    elif (settings.form.variance or settings.form.anytime) and counts.n_visits[row] > 0.0 and not settings.known_p:
-        if settings.form.slips and row // (settings.A * settings.C) + 1 == counts.n_cells.size:
+    elif (settings.form.variance or settings.form.anytime) and counts.n_visits[row] > 0.0 and settings.known_p is None:
+        if settings.form.slips is not None and row // (settings.A * settings.C) + 1 == counts.n_cells.size:
             s, a = counts.state_of[counts.n_cells.size - 1, row % settings.C], row // settings.C % settings.A
             for following in range(settings.S):
                 spread += np.sqrt(work.last[s, a, following] * inverse[row])
@@ -127,7 +127,7 @@ def set_base(core, settings, row):
             spread += np.sqrt(share * (1.0 - share) if settings.form.variance else share)
     n = max(counts.n_visits[row], 1.0)
     phi = width(settings, n, spread, False)
-    if settings.revealed:
+    if settings.revealed is not None:
         set_known_base(core, settings, row, n, spread, phi)
     else:
         base[row * W] = counts.sum_r[row] * inverse[row] + phi
@@ -156,7 +156,7 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
         counts.alpha_count[:] = 0.0
     count_episode(core, settings, states, actions, rewards, utilities, thresholds)
     H = actions.size
-    if settings.form.slips and not settings.known_p:
+    if settings.form.slips is not None and settings.known_p is None:
         s, a = states[H - 1], actions[H - 1]
         if counts.n_visits[row_of(core, settings, H - 1, s, a)] == 1.0:
             work.last[s, a] = 0.0  # every state alike until now, where something is known
@@ -176,7 +176,7 @@ def record_only(core, settings, episode):
 @kernel(inline=True)
 def uniform_entropy(settings):
     """The entropy of a state never visited."""
-    return np.log(float(settings.A)) / (settings.A if settings.form.slips else 1.0)
+    return np.log(float(settings.A)) / (settings.A if settings.form.slips is not None else 1.0)
 
 
 @kernel(inline=True)
@@ -184,7 +184,7 @@ def cell_entropy(core, settings, h, cell):
     """The entropy of a cell of step h, as it enters the cell's value."""
     policy = core.policy
     disorder = policy.entropy[cell]
-    if settings.form.slips:
+    if settings.form.slips is not None:
         disorder = 0.0
         for a in range(settings.A):
             row = (h * settings.A + a) * settings.C + cell - h * settings.C
@@ -192,7 +192,7 @@ def cell_entropy(core, settings, h, cell):
     return disorder
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def slip_after(core, settings, tau, q):
     """``core.work.after``: the values after the last step, which should be zero; ``q`` receives their mean."""
     counts, work = core.counts, core.work
@@ -208,7 +208,7 @@ def slip_after(core, settings, tau, q):
     q[0] = total / settings.S
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def expected_after(core, settings, h, row):
     """The expectation of ``core.work.after`` after a row of the last step."""
     counts, work = core.counts, core.work
@@ -245,7 +245,8 @@ def initial_value(core, settings, tau, v, q):
 def evaluate_step(core, settings, h, weights, q, entropy_weight):
     """Values of step h under the current policy, and Q_y of every action in ``core.work.y``."""
     counts, policy, work = core
-    A, C, W, m = settings.A, settings.C, settings.W, policy.lam.size
+    A, C, m = settings.A, settings.C, policy.lam.size
+    W = BLOCK if settings.wide is None else settings.W  # a constant is worth a tenth of the time
     pool_cell, pool_count, start, length = counts.pool_cell, counts.pool_count, counts.start, counts.length
     inverse, values, base, caps = counts.inverse, work.values, work.base, settings.caps
     pi, y, untried = policy.pi, work.y, policy.untried
@@ -262,7 +263,7 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
         disorder = cell_entropy(core, settings, h, cell)
         start_value(values, cell, W, untried[cell], q, entropy_weight * disorder, psi)
     slipped = False
-    if settings.form.slips:
+    if settings.form.slips is not None:
         slipped = h + 1 == counts.n_cells.size
     if slipped:  # as if it were earned at the last step
         for k in range(h * A * C, h * A * C + n_tried[h]):
@@ -279,7 +280,7 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
             set_base(core, settings, np.int64(tried[k]))
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def mean_after(core, settings, h, tau, q):
     """``q`` from the values of an untried action at step h to the mean value over all states of that step."""
     counts, policy, work = core
@@ -293,7 +294,7 @@ def mean_after(core, settings, h, tau, q):
         q[j] = total / S
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def choose_greedy(core, settings, h, weights, q):
     """Play the action of largest Q_y (the first of equals) in every cell of step h, and set the values to its."""
     counts, policy, work = core
@@ -332,7 +333,7 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
     H = counts.n_cells.size
     entropy_weight = tau if settings.form.joint else 1.0
     q[:] = 0.0
-    if settings.form.slips:
+    if settings.form.slips is not None:
         slip_after(core, settings, tau, q)
     for h in range(H - 1, -1, -1):
         if settings.form.joint:
@@ -343,7 +344,7 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
             again = move and h == 0
         for _ in range(2 if again else 1):
             evaluate_step(core, settings, h, weights, q, entropy_weight)
-            if move and settings.form.greedy:
+            if move and settings.form.greedy is not None:
                 choose_greedy(core, settings, h, weights, q)
             elif move:
                 mirror_step(
@@ -351,7 +352,7 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
                     counts.n_cells[h], keep, eta,
                 )  # fmt: skip
                 move = not again  # once
-        if settings.spread and h > 0:
+        if settings.spread is not None and h > 0:
             mean_after(core, settings, h, tau, q)
 
 
@@ -376,10 +377,10 @@ def plan(core, settings, eta, tau, eps, weights, v, q, alpha):
     weights[:] = 0.0
     weights[0] = 1.0
     for i in range(m):
-        weights[1 + i] = eta * policy.lam[i] if settings.form.greedy else policy.lam[i]
+        weights[1 + i] = eta * policy.lam[i] if settings.form.greedy is not None else policy.lam[i]
     weights[m + 1] = 0.0 if settings.form.joint else tau
     evaluate_optimistic(core, settings, weights, q, tau, 1.0 - eta * tau, eta, True)
-    if settings.form.greedy:
+    if settings.form.greedy is not None:
         initial_value(core, settings, tau, policy.plan, q)
         return
     initial_value(core, settings, tau, v, q)
@@ -390,11 +391,12 @@ def plan(core, settings, eta, tau, eps, weights, v, q, alpha):
         policy.lam[i] = min(max(step, 0.0), settings.dual_bound)
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def move_queue(core, settings, eps, v, alpha):
     """The dual step of a greedy learner: by the plan that was played, as it looked when it was made."""
     policy = core.policy
-    v[:] = policy.plan
+    for j in range(v.size):
+        v[j] = policy.plan[j]
     for i in range(policy.lam.size):
         alpha[i] = threshold(core, settings, i)
         step = policy.lam[i] + alpha[i] + eps[i] - v[1 + i]
@@ -404,10 +406,10 @@ def move_queue(core, settings, eps, v, alpha):
 @kernel(inline=True)
 def learn(core, settings, eta, tau, eps, weights, v, q, alpha, states, actions, rewards, utilities, thresholds):
     """One episode: plan from the past and then add its data, or the other way round where the settings say so."""
-    if settings.form.greedy:
+    if settings.form.greedy is not None:
         move_queue(core, settings, eps, v, alpha)
     data_first = False
-    if settings.form.data_first or settings.form.greedy:
+    if settings.form.data_first or settings.form.greedy is not None:
         data_first = True
     for part in range(2):
         if (part == 0) == data_first:

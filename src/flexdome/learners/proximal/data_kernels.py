@@ -106,7 +106,7 @@ def doubt(core, settings, row, h, j, L):
 
     L rem for the reward and rem for a utility where nothing is known.
     """
-    rest = 0.0 if settings.known_p else float(core.counts.n_cells.size - h - 1)
+    rest = 0.0 if settings.known_p is not None else float(core.counts.n_cells.size - h - 1)
     if j > 0:
         return rest if known(settings, j, row) else rest + 1.0
     own = L
@@ -123,7 +123,7 @@ def open_known(core, own, settings):
     core, own, settings = borrow(core), borrow(own), borrow(settings)
     A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
     for h in range(H):
-        half = 0.0 if settings.known_p else 0.5 * (H - h - 1)
+        half = 0.0 if settings.known_p is not None else 0.5 * (H - h - 1)
         for k in range(h * A * C, h * A * C + core.counts.n_tried[h]):
             row = np.int64(core.counts.tried[k])
             if core.counts.n_visits[row] == 0.0:
@@ -162,7 +162,7 @@ def refresh_row(core, own, settings, choices, row, h, L, sums):
     A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
     start, length = (
         core.counts.start[row],
-        np.int64(0 if settings.known_p else core.counts.length[row]),
+        np.int64(0 if settings.known_p is not None else core.counts.length[row]),
     )  # known: no error
     n, here = core.counts.n_visits[row], 0.0
     inverse = 1.0 / n
@@ -185,7 +185,7 @@ def refresh_row(core, own, settings, choices, row, h, L, sums):
     sums[0] += seen * unbiased / (L * L)
     prior = (choices.prior * (H - h)) ** 2 / 12.0
     prior *= L * L
-    if settings.revealed:
+    if settings.revealed is not None:
         prior = (choices.prior * doubt(core, settings, row, h, 0, L)) ** 2 / 12.0
     variance = shrunk(n, seen, L * L * own.pooled[0, h], prior, choices.weight)
     mean = settings.known[0, row] if known(settings, 0, row) else core.counts.sum_r[row] * inverse
@@ -213,7 +213,7 @@ def refresh(core, own, settings, choices, states, actions, everything, L):
         if everything:
             for j in range(sums.size):
                 most = float(H - h)
-                if settings.revealed:
+                if settings.revealed is not None:
                     most = doubt(core, settings, h * A * C, h, j, L) / (L if j == 0 else 1.0)
                 own.pooled[j, h] = (most**2 / 12.0 + sums[j]) / (1.0 + often)
 

@@ -67,8 +67,10 @@ def backward(core, own, settings, tau, stay):
             row = np.int64(tried[k])
             row_means(pool_cell, pool_count, start[row], length[row], inverse[row], values, base, row, W, q)
             total = q[row * W]
-            if settings.revealed and core.counts.n_visits[row] == 0.0:  # optimism for what is not known of it
-                total += 0.0 if settings.known_p else L * (H - h - 1)
+            if (
+                settings.revealed is not None and core.counts.n_visits[row] == 0.0
+            ):  # optimism for what is not known of it
+                total += 0.0 if settings.known_p is not None else L * (H - h - 1)
                 for i in range(m):
                     total += lam[i] * (settings.known[1 + i, row] if known(settings, 1 + i, row) else 1.0)
             else:
@@ -232,7 +234,7 @@ def plan(core, own, settings, choices, t, states, actions):
             told[1 + m + i], told[1 + 2 * m + i] = error, eps
             g[i] = told[1 + i] - eps - told[1 + 3 * m + i]
             near = TOLERANCE * (max(choices.margin, 0.5) * z * error)  # of the margin, unless that is switched off
-            if settings.revealed:  # a utility that is known has no margin
+            if settings.revealed is not None:  # a utility that is known has no margin
                 near = max(near, EXACTLY * H)
             safe = safe and g[i] >= -near
             if (g[i] < -near and lam[i] < top) or (g[i] > near and lam[i] > 0.0):
@@ -294,8 +296,8 @@ def plan(core, own, settings, choices, t, states, actions):
     untried = 0.0
     for h in range(H):
         untried += A * core.counts.n_cells[h] - core.counts.n_tried[h]
-        sure = settings.known_p and known(settings, 0, 0) and known(settings, 1, 0)
-        for c in range(core.counts.n_cells[h] if settings.revealed and not sure else 0):
+        sure = settings.known_p is not None and known(settings, 0, 0) and known(settings, 1, 0)
+        for c in range(core.counts.n_cells[h] if settings.revealed is not None and not sure else 0):
             here, never = 0.0, 0.0
             for a in range(A):
                 visits = core.counts.n_visits[(h * A + a) * settings.C + c]

@@ -239,7 +239,7 @@ class ProxDOME(Learner):
         self.model = OptimisticModel(problem)
         self.settings = self.model.settings(problem, LARGEST)
         self.own = proximal_arrays(self.model)
-        if self.settings.revealed:
+        if self.settings.revealed is not None:
             self.model.reveal(problem, self.settings)
             open_cells(self.model.core, self.own, self.settings)
             open_known(self.model.core, self.own, self.settings)
@@ -332,7 +332,7 @@ class ProxDOME(Learner):
             solved=bool(solved),
             tolerance=np.maximum(
                 TOLERANCE * (max(self.choices.margin, 0.5) * z * errors),
-                EXACTLY * self.problem.horizon if self.settings.revealed else 0.0,
+                EXACTLY * self.problem.horizon if self.settings.revealed is not None else 0.0,
             ),
         )
 
@@ -381,7 +381,7 @@ class ProxDOME(Learner):
         }
 
     def _state(self) -> Arrays:
-        return proximal_state(self.model, self.own, self.settings.known_p)
+        return proximal_state(self.model, self.own, self.settings.known_p is not None)
 
     def _restore(self, state: Arrays) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))

@@ -104,5 +104,5 @@ def restore_proximal(
     own.heat[:] = read.take("heat", (1,), 1.0, HOTTEST)
     own.told[:] = read.take("told", own.told.shape, -LARGEST_SUM, LARGEST_SUM)
     read.finish()
-    if settings.revealed:
+    if settings.revealed is not None:
         open_known(core, own, settings)

@@ -99,23 +99,23 @@ class Core(NamedTuple):
 class Settings(NamedTuple):
     """What does not change from episode to episode.
 
-    The switches are True or None and not False where a kernel is to be compiled for one of them: None is a type of its
-    own, and what it switches off is not there.
+    A switch is True or None: kernels are compiled for what is on (:mod:`flexdome.kernels.switches`).
     """
 
     A: int
     C: int
     W: int
     S: int
-    spread: bool  # an action never tried leads to every state alike, instead of nowhere
+    wide: bool | None  # W is more than one block
+    spread: bool | None  # an action never tried leads to every state alike, instead of nowhere
     caps: np.ndarray  # (H * W,) truncation of each value at each step
     dual_bound: float
     thresholds: np.ndarray  # (m,) known ones, NaN where estimated
     starts: np.ndarray  # first states of positive probability
     start_p: np.ndarray  # their probabilities
     known: np.ndarray  # (1 + m, rows) known means of reward and utilities, NaN where not known; of size 0 where none is
-    known_p: bool  # the transitions are known
-    revealed: bool  # something is known, so every cell and every row is there from the start
+    known_p: bool | None  # the transitions are known
+    revealed: bool | None  # something is known, so every cell and every row is there from the start
     form: Any = None  # what else a family of learners sets
 
 
@@ -169,15 +169,15 @@ def count_visit(core, settings, h, c, a, following):
     A, C = settings.A, settings.C
     row = (h * A + a) * C + c
     if counts.n_visits[row] == 0.0:
-        if not settings.revealed:
+        if settings.revealed is None:
             counts.tried[h * A * C + counts.n_tried[h]] = row
             counts.tried_cell[h * A * C + counts.n_tried[h]] = h * C + c
             counts.n_tried[h] += 1
             policy.untried[h * C + c] -= policy.pi[row]
-        elif settings.spread and not settings.known_p:  # no longer every state alike
+        elif settings.spread is not None and settings.known_p is None:  # no longer every state alike
             counts.start[row], counts.length[row] = 0, 0
     counts.n_visits[row] += 1.0
-    if settings.known_p:
+    if settings.known_p is not None:
         return row
     counts.inverse[row] = 1.0 / counts.n_visits[row]
     if following >= 0:
@@ -210,7 +210,7 @@ def set_means(core, settings, row):
     W, m, n = settings.W, policy.lam.size, max(counts.n_visits[row], 1.0)
     for j in range(1 + m):
         total = counts.sum_r[row] if j == 0 else counts.sum_d[j - 1, row]
-        mean = total / n if settings.revealed else total * counts.inverse[row]
+        mean = total / n if settings.revealed is not None else total * counts.inverse[row]
         if settings.known.size > 0 and not np.isnan(settings.known[j, row]):
             mean = settings.known[j, row]
         work.base[row * W + j] = mean
