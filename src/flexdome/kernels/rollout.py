@@ -15,6 +15,9 @@ from flexdome.kernels.vectors import expectation, propagate_rows
 __all__ = ["Buffers", "exact_values", "play", "play_episode", "roll_out"]
 
 
+NEAR = 4096  # numbers of a dense model that are near at once: rows of so many are propagated in one pass
+
+
 @kernel(inline=True)
 def draw(p, at, step, n, u):
     """The first k with p[at] + p[at + step] + ... > u, by inverse distribution function; k < n and p > 0."""
@@ -47,8 +50,10 @@ def exact_values(cell_of, pi, C, p, nxt, f, mu, values, q, x):
     SA, K = S * A, p.shape[3]
     p_flat, nxt_flat, f_flat = p.reshape(-1), nxt.reshape(-1), f.reshape(-1)
     dense = nxt_flat[:0]
+    together = 1 if nxt_flat.size > 0 else max(NEAR // (A * K), 1)  # states
     values[:] = 0.0
-    q[0] = mu
+    for s in range(S):
+        q[0, s] = mu[s]
     for h in range(H):
         first = h * SA if p.shape[0] > 1 else 0
         q_next = q[(h + 1) % 2]
@@ -62,8 +67,12 @@ def exact_values(cell_of, pi, C, p, nxt, f, mu, values, q, x):
             else:
                 for a in range(A):
                     x[s * A + a] = mass / A
-            if mass != 0.0 and h + 1 < H:
-                propagate_rows(p_flat, nxt_flat, first + s * A, K, x, s * A, A, q_next)
+        for begin in range(0, S if h + 1 < H else 0, together):
+            n, mass = min(together, S - begin), 0.0
+            for s in range(begin, begin + n):
+                mass = max(mass, q[h % 2, s])
+            if mass != 0.0:
+                propagate_rows(p_flat, nxt_flat, first + begin * A, K, x, begin * A, n * A, q_next)
         for j in range(n_f):
             values[j] += expectation(f_flat, dense, j * H + h, SA, x)
 

@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 LANES = 8
+# Columns whose sums are in registers at once, the widest first: a sum waits for itself, so the more the better.
+GROUPS = ((LANES,) * 4, (LANES, LANES, LANES // 2), (LANES,), (LANES // 2,), (1,))
 
 
 def expectation_plain(p, nxt, row, K, v):
@@ -170,38 +172,29 @@ def _propagate_rows(typing_context, p, nxt, row, K, x, at, n, y):
         at, n = arguments[5], arguments[6]
         x = builder.gep(_array(context, builder, signature, arguments, 4).data, [at])
         y = _array(context, builder, signature, arguments, 7).data
-        sums = {
-            width: [cgutils.alloca_once(builder, ir.VectorType(ir.DoubleType(), min(width, LANES))) for _ in range(2)]
-            for width in (2 * LANES, LANES, LANES // 2, 1)
-        }
         with builder.if_else(dense) as (if_dense, if_sparse):
             with if_dense:
                 end = K.type(0)
-                for width in (2 * LANES, LANES, LANES // 2, 1):
-                    lanes = min(width, LANES)
-                    parts = range(width // lanes)
-                    loop, end = _loop(builder, end, K, width)
+                for group in GROUPS:
+                    sums = [cgutils.alloca_once(builder, ir.VectorType(ir.DoubleType(), lanes)) for lanes in group]
+                    loop, end = _loop(builder, end, K, sum(group))
                     with loop as (k, _):
-                        columns = [builder.add(k, k.type(lanes * part)) for part in parts]
-                        for part in parts:
-                            start = builder.load(_at(builder, y, columns[part], lanes), align=8)
-                            builder.store(start, sums[width][part])
+                        columns = [builder.add(k, k.type(sum(group[:part]))) for part in range(len(group))]
+                        for lanes, column, total in zip(group, columns, sums, strict=True):
+                            builder.store(builder.load(_at(builder, y, column, lanes), align=8), total)
                         rows = cgutils.for_range_slice(builder, n.type(0), n, n.type(1), inc=True)
                         with rows as (i, _):
                             mass = builder.load(builder.gep(x, [i]))
-                            scale = ir.Constant(ir.VectorType(ir.DoubleType(), lanes), ir.Undefined)
-                            for lane in range(lanes):
-                                scale = builder.insert_element(scale, mass, ir.IntType(32)(lane))
-                            for part in parts:
-                                place = builder.add(builder.mul(i, K), columns[part])
-                                product = builder.fmul(
-                                    scale, builder.load(_at(builder, weights, place, lanes), align=8)
-                                )
-                                total = builder.fadd(builder.load(sums[width][part]), product)
-                                builder.store(total, sums[width][part])
-                        for part in parts:
-                            place = _at(builder, y, columns[part], lanes)
-                            builder.store(builder.load(sums[width][part]), place, align=8)
+                            first = builder.mul(i, K)
+                            for lanes, column, total in zip(group, columns, sums, strict=True):
+                                scale = ir.Constant(ir.VectorType(ir.DoubleType(), lanes), ir.Undefined)
+                                for lane in range(lanes):
+                                    scale = builder.insert_element(scale, mass, ir.IntType(32)(lane))
+                                place = _at(builder, weights, builder.add(first, column), lanes)
+                                product = builder.fmul(scale, builder.load(place, align=8))
+                                builder.store(builder.fadd(builder.load(total), product), total)
+                        for lanes, column, total in zip(group, columns, sums, strict=True):
+                            builder.store(builder.load(total), _at(builder, y, column, lanes), align=8)
             with if_sparse:
                 rows = cgutils.for_range_slice(builder, n.type(0), n, n.type(1), inc=True)
                 with rows as (i, _):
