@@ -273,7 +273,8 @@ def families() -> dict[str, Call]:
     for id in fd.ENVIRONMENTS:
         options = [name for name in inspect.signature(fd.ENVIRONMENTS[id].load()).parameters if name != "seed"]
         few = {"states": 3, "actions": 2, "horizon": 3, "successors": 2, "constraints": 2, "fraction": 0.5, "gap": 0.1,
-               "slip": 0.1, "stationary": False}  # fmt: skip
+               "slip": 0.1, "stationary": False, "scale": 0.5, "rate": 0.1, "spread": 0.5, "alike": 2, "starts": 2,
+               "chance": 0.1, "bins": 6, "depth": 3}  # fmt: skip
         function = lambda id=id, **given: fd.make_cmdp(id, **given)  # noqa: E731
         valid = {"seed": 0, **{name: few[name] for name in options}}
         calls[id] = Call(

@@ -53,6 +53,19 @@ _ROWS = (
     Environment("rover-v1", "grids:rover", "Mars rover on an 8x8 grid with pits"),
     Environment("river-v1", "structured:river", "river swim with a costly sprint"),
     Environment("grid-v1", "grids:grid", "slippery 5x5 grid with tempting hazards"),
+    Environment("opposed-v1", "several:opposed", "three utilities partly opposed, 93 % of the largest smallest one"),
+    Environment("band-v1", "several:band", "one quantity neither too small nor too large"),
+    Environment("dosing-v1", "several:dosing", "a level kept in a band by rates that cost"),
+    Environment("small-units-v1", "awkward:small_units", "independent-v1 with the utility in hundredths"),
+    Environment("rare-costs-v1", "awkward:rare_costs", "accidents, one in fifty, seen as 0 or 1"),
+    Environment("contexts-v1", "awkward:contexts", "two hundred contexts whose actions hardly differ"),
+    Environment("twins-v1", "awkward:twins", "twenty actions, ten of which are the same"),
+    Environment("rare-starts-v1", "awkward:rare_starts", "first states that come up once in five hundred episodes"),
+    Environment("traps-v1", "awkward:traps", "tempting actions that lead where there is no way out"),
+    Environment("deep-sea-v1", "awkward:deep_sea", "a reward at the end of one long way that costs"),
+    Environment("noisy-v1", "awkward:noisy", "threshold samples with a spread of 2 H"),
+    Environment("lottery-v1", "awkward:lottery", "threshold samples of two values, one of them rare"),
+    Environment("rapids-v1", "awkward:rapids", "a longer river with a stronger stream"),
 )
 
 ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType({row.id: row for row in _ROWS})
