@@ -3,18 +3,41 @@
 Arrays are [h, s, a, s'], every state is worked on whether visited or not, and variances are taken of the samples kept.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-TOL, TRIALS, BACKTRACKS, HEATING, HOTTEST, COOLING, REFRESH, RIDGE = 0.05, 15, 3, 4.0, 1024.0, 0.98, 0.02, 1e-3
+from flexdome.learners.proximal.proxdome import LEAST, LICENCE, LUCK, SAMPLES
+
+TOL, TRIALS, BACKTRACKS, REFRESH, RIDGE = 0.05, 15, 3, 0.02, 1e-3
 SAME = 1 - 1e-9
 PLANS = 3
+SHARES = [2.0**-k for k in range(1, 7)]
+
+
+class Looked(NamedTuple):
+    """What one trial showed."""
+
+    pi: np.ndarray
+    adv: np.ndarray
+    x: np.ndarray
+    g: np.ndarray
+    done: bool
+    safe: bool
+    short: float
+    residual: float
+    full: bool
 
 
 class NaiveProxDOME:
-    def __init__(self, problem, c_bonus=0.65, c_prior=0.25, kappa=8.0, c_margin=1.3, shared=None):
+    def __init__(
+        self, problem, c_bonus=0.65, c_prior=0.25, kappa=8.0, c_margin=1.3, shared=None, b_0=1.0,
+        c_alpha=SAMPLES, c_luck=LUCK, least=LEAST, licence=LICENCE,
+    ):  # fmt: skip
         self.H, self.S, self.A, self.m = problem.horizon, problem.states, problem.actions, problem.constraints
         self.mu, self.known = problem.initial, problem.thresholds
         self.c_bonus, self.c_prior, self.kappa, self.c_margin = c_bonus, c_prior, kappa, c_margin
+        self.b_0, self.c_alpha, self.c_luck, self.least, self.licence = b_0, c_alpha, c_luck, least, licence
         H, S, A, m = self.H, self.S, self.A, self.m
         self.shared = (problem.stationary if shared is None else shared) and H > 1
         self.told_p, told = problem.transitions, [problem.rewards, *([None] * m)]
@@ -28,21 +51,46 @@ class NaiveProxDOME:
         self.r, self.d = np.zeros((H, S, A)), np.zeros((m, H, S, A))  # means
         self.var_r, self.var_d = np.zeros((H, S, A)), np.zeros((m, H, S, A))
         self.alphas = []
-        self.lam, self.heat = np.zeros(m), 1.0
+        self.lam, self.logged = np.zeros(m), 0
+        self.all_d, self.first_d = [], []  # all utilities seen, and those of first tries
+        if problem.utilities is not None:
+            self.first_d = list(np.asarray(problem.utilities).reshape(m, -1).T)
+            self.all_d = self.first_d
         self.V, self.U, self.R = np.zeros((H + 1, S)), np.zeros((m, H + 1, S)), np.zeros((H + 1, S))
         self.rem = np.arange(H, 0, -1.0)[:, None, None]
         self.rest = self.rem * 0 if self.told_p is not None else self.rem - 1  # what may follow is unknown by as much
         self.bar = np.zeros((H, S, A))
-        self.s2 = np.stack([np.broadcast_to(self.doubt(1 + i, 1.0) ** 2 / 12, (H, S, A)) for i in range(m)])
-        self.pooled = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + m, H)).copy()
+        self.measure()
+        self.s2, self.lucky = np.zeros((m, H, S, A)), np.zeros((m, H, S, A))
+        self.doubts, self.luck = np.zeros((H, S, A)), np.zeros((H, S))
+        self.pooled = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + 2 * m, H)).copy()
         self.t, self.next, self.safe, self.policy = 1, 1, False, np.full((H, S, A), 1 / A)
+        self.kept, self.share, self.last_share = None, 0.0, 0.5
         self.plan(np.zeros((H, S, A), dtype=bool))
+
+    def measure(self):
+        """Top, middle and width of every utility."""
+        m, each = self.m, self.known / self.H
+        self.top, self.middle, self.b = np.ones(m), np.full(m, 0.5), np.ones(m)
+        for i in range(m):
+            most = np.nanmax([0.0, each[i], *(d[i] for d in self.all_d)])
+            if most <= 1e-30:
+                most = 1.0
+            first = np.array([d[i] for d in self.first_d])
+            n = len(first)
+            self.top[i] = most
+            self.middle[i] = (most / 2 + first.sum()) / (n + 1)
+            total = most**2 / 12 + (n * first.var() if n else 0.0)
+            self.b[i] = min(most, np.sqrt(12 * total / max(n, 1)))
+
+    def L(self, lam):
+        return self.b_0 + lam @ self.b
 
     def doubt(self, j, L):
         """(H, 1, 1): length of the interval in which d_j + U_j may lie, or for j = 0 the reward r + lam . d + V."""
         if j > 0:
-            return self.rest + (not self.known_f[j])
-        return (not self.known_f[0]) + self.lam @ ~self.known_f[1:] + L * self.rest
+            return self.b[j - 1] * (self.rest + (not self.known_f[j]))
+        return self.b_0 * (not self.known_f[0]) + (self.lam * self.b) @ ~self.known_f[1:] + L * self.rest
 
     def mean(self, j, otherwise):
         """What is known of mean j, or else the mean of what was seen, or ``otherwise`` where nothing was."""
@@ -64,6 +112,10 @@ class NaiveProxDOME:
                     continue  # nothing is known to follow the last step
                 self.N[at] += 1
                 self.samples[k][states[h]][actions[h]].append([r[h], *d[:, h]])
+                if not self.known_f[1]:
+                    self.all_d.append(d[:, h])
+                    if self.N[at] == 1:
+                        self.first_d.append(d[:, h])
                 table = np.array(self.samples[k][states[h]][actions[h]])
                 self.r[at], self.var_r[at] = table[:, 0].mean(), table[:, 0].var()
                 self.d[(slice(None), *at)], self.var_d[(slice(None), *at)] = table[:, 1:].mean(0), table[:, 1:].var(0)
@@ -82,6 +134,7 @@ class NaiveProxDOME:
         for episode in log:
             self.record(episode)
         self.t += len(log)
+        self.logged += len(log)
         for _ in range(PLANS):
             self.next = 0
             self.plan(np.zeros(self.N.shape, dtype=bool))
@@ -96,70 +149,122 @@ class NaiveProxDOME:
         n, p = np.maximum(self.N, 1.0), self.p
         often = (self.N >= 2) & chosen
 
-        def spread(v):  # (H, S, A) variance of the next value
-            after = np.stack([np.broadcast_to(v[h + 1], p[h].shape) for h in range(self.H)])
-            mean = (p * after).sum(-1, keepdims=True)
-            return (p * (after - mean) ** 2).sum(-1) * (self.told_p is None)
+        def shared(v, w):  # (H, S, A) covariance of two values of the next state
+            v, w = (np.stack([np.broadcast_to(u[h + 1], p[h].shape) for h in range(self.H)]) for u in (v, w))
+            v = v - (p * v).sum(-1, keepdims=True)
+            return (p * v * (w - (p * w).sum(-1, keepdims=True))).sum(-1) * (self.told_p is None)
 
-        def shrunk(w, v, b):
-            return (n * w + self.kappa * v[:, None, None]) / (n + self.kappa) + (self.c_prior * b) ** 2 / (12 * n)
+        def shrunk(w, v):
+            return (n * w + self.kappa * v[:, None, None]) / (n + self.kappa)
 
+        def prior(j):
+            return (self.c_prior * self.doubt(j, L)) ** 2 / (12 * n)
+
+        m, V, U = self.m, self.V, self.U
         var_r, var_d = self.var_r * ~self.known_f[0], self.var_d * ~self.known_f[1:, None, None, None]
         sd = np.sqrt(var_r) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(var_d))
-        seen = [spread(self.V) + sd**2, *(spread(self.U[i]) + var_d[i] for i in range(self.m))]
+        own = shared(V, V) + sd**2
+        each = [shared(U[i], U[i]) + var_d[i] for i in range(m)]
+        both = [shared(U[i], V) + self.lam[i] * var_d[i] for i in range(m)]
         visits = np.log1p(self.N.sum(-1, keepdims=True))
-        variance = shrunk(seen[0], L**2 * self.pooled[0], self.doubt(0, L))
+        variance = shrunk(own, L**2 * self.pooled[0]) + prior(0)
+        self.doubts = np.where(chosen, variance / n, self.doubts)
         self.bar = np.where(chosen, self.mean(0, 0.0) + self.c_bonus * np.sqrt(visits * variance / n), self.bar)
-        for i in range(self.m):
-            variance = shrunk(seen[1 + i], self.pooled[1 + i], self.doubt(1 + i, L))
-            self.s2[i] = np.where(chosen, variance / n, self.s2[i])
+        for i in range(m):
+            self.s2[i] = np.where(chosen, (shrunk(each[i], self.pooled[1 + i]) + prior(1 + i)) / n, self.s2[i])
+            owed = np.maximum(shrunk(both[i], L * self.pooled[1 + m + i]), 0) / np.sqrt(
+                np.maximum(variance * n, 1e-300)
+            )
+            self.lucky[i] = np.where(chosen, owed, self.lucky[i])
         if everything:
-            samples = [
-                np.where(often, w * n / np.maximum(n - 1, 1), 0).sum((1, 2)) for w in (seen[0] / L**2, *seen[1:])
+            at_most = [self.doubt(0, L) / L, *(self.doubt(1 + i, L) for i in range(m))]
+            first = [most**2 / 12 for most in at_most] + [
+                self.lam[i] * at_most[1 + i] ** 2 / (12 * L) for i in range(m)
             ]
-            most = np.stack([self.doubt(0, L) / L, *(self.doubt(1 + i, L) for i in range(self.m))])[..., 0, 0]
-            self.pooled = (most**2 / 12 + np.array(samples)) / (1 + often.sum((1, 2)))
+            samples = [
+                np.where(often, w * n / np.maximum(n - 1, 1), 0).sum((1, 2))
+                for w in (own / L**2, *each, *(w / L for w in both))
+            ]
+            self.pooled = (np.stack(first)[..., 0, 0] + np.array(samples)) / (1 + often.sum((1, 2)))
+
+    def weigh_luck(self):
+        """How many standard errors the best action of each state is expected to look better than it is."""
+        for h in range(self.H):
+            d = np.stack([self.mean(1 + i, 0.0)[h] for i in range(self.m)])
+            looks = self.mean(0, 0.0)[h] + np.einsum("i,isa->sa", self.lam, d) + self.p[h] @ self.V[h + 1]
+            for s in range(self.S):
+                tried = self.N[h, s] > 0
+                if not tried.any():
+                    continue
+                look, doubt = looks[s, tried], self.doubts[h, s, tried]
+                variance = doubt + doubt @ self.policy[h, s, tried]
+                alike = np.exp(-((look.max() - look) ** 2) / (2 * np.maximum(variance, 1e-300))).sum()
+                self.luck[h, s] = np.sqrt(np.log(alike) / 2)
+
+    def untried(self):
+        """Squared standard errors of actions never tried."""
+        for i in range(self.m):
+            self.s2[i] = np.where(self.N > 0, self.s2[i], self.doubt(1 + i, 1.0) ** 2 / 12)
 
     def thresholds(self):
         n = len(self.alphas)
         if n == 0:
-            a, sa = np.full(self.m, self.H / 2), np.full(self.m, self.H**2 / 12)
+            a, sa = self.H * self.top / 2, (self.H * self.top) ** 2 / 12
         else:
-            a, sa = np.mean(self.alphas, axis=0), (np.var(self.alphas, axis=0) + self.H**2 / (12 * n)) / n
+            a = np.mean(self.alphas, axis=0)
+            sa = (np.var(self.alphas, axis=0) + (self.H * self.top) ** 2 / (12 * n)) / n
         return np.where(np.isnan(self.known), a, self.known), np.where(np.isnan(self.known), sa, 0.0)
 
-    def errors(self, x, sa):
-        """Standard errors of the plug-in utilities: the errors of one (s, a) are one error where steps are shared."""
+    def variances(self, x):
+        """Of the plug-in utilities: the errors of one (s, a) are one error where steps are shared."""
         if self.shared:
-            return np.sqrt(((x * np.sqrt(self.s2)).sum(1) ** 2).sum((1, 2)) + sa)
-        return np.sqrt((x**2 * self.s2).sum((1, 2, 3)) + sa)
+            return ((x * np.sqrt(self.s2)).sum(1) ** 2).sum((1, 2))
+        return (x**2 * self.s2).sum((1, 2, 3))
 
-    def sweep(self, lam, tau, policy=None):
+    def hopeful(self, h, lam):
+        """Q of the optimistic plan."""
+        d, p, most = (
+            np.stack([self.mean(1 + i, self.top[i])[h] for i in range(self.m)]),
+            self.p,
+            self.b_0 + lam @ self.top,
+        )
+        bar = np.where(self.N[h] > 0, self.bar[h], self.mean(0, self.b_0)[h])
+        Q = bar + np.einsum("i,isa->sa", lam, d) + p[h] @ self.V[h + 1]  # p is 0 where nothing is known to follow
+        Q = np.where(self.N[h] > 0, Q, Q + most * self.rest[h, 0, 0])
+        return np.minimum(Q, most * (self.H - h))
+
+    def careful(self, h, lam):
+        """Q of the plan that uses only what was tried."""
+        z = np.sqrt(max(np.log(1 + self.t), self.least))
+        d = np.stack([self.mean(1 + i, self.middle[i])[h] for i in range(self.m)])
+        d = d - self.c_margin * z / np.sqrt(self.H) * np.sqrt(self.s2[:, h])
+        Q = self.mean(0, self.b_0 / 2)[h] + np.einsum("i,isa->sa", lam, d) + self.p[h] @ self.V[h + 1]
+        never = (self.N[h] == 0) & (self.s2[:, h].sum(0) > 0)
+        return np.where(never, -self.H * self.L(lam) * (self.H - h), Q)
+
+    def sweep(self, lam, tau, mode="hope", policy=None):
         """Policy, advantages of the utilities and occupancy; V, U and R (plug-in reward) are left behind.
 
         A policy that is given is evaluated instead of the softmax one.
         """
-        H, S, A, m, L, p, tried = self.H, self.S, self.A, self.m, 1 + lam.sum(), self.p, self.N > 0
+        H, S, A, m, p, tried = self.H, self.S, self.A, self.m, self.p, self.N > 0
         pi, adv = np.zeros((H, S, A)), np.zeros((m, H, S, A))
         self.V[H], self.U[:, H], self.R[H] = 0, 0, 0
         for h in reversed(range(H)):
-            rem, rest = H - h, self.rest[h, 0, 0]
-            d = np.stack([self.mean(1 + i, 1.0)[h] for i in range(m)])
-            bar = np.where(tried[h], self.bar[h], self.mean(0, 1.0)[h])
-            Q = bar + np.einsum("i,isa->sa", lam, d) + p[h] @ self.V[h + 1]  # p is 0 where nothing is known to follow
-            Q = np.minimum(np.where(tried[h], Q, Q + L * rest), L * rem)
+            Q = self.careful(h, lam) if mode == "care" else self.hopeful(h, lam)
             top = Q.max(-1, keepdims=True)
-            e = np.exp((Q - top) / tau)
+            e = np.exp(np.maximum((Q - top) / tau, -700))
             pi[h] = e / e.sum(-1, keepdims=True)
             self.V[h] = top[:, 0] + tau * np.log(e.mean(-1))
             if policy is not None:
                 pi[h] = policy[h]
                 bits = np.log(np.maximum(pi[h], 1e-300)) + np.log(A)
                 self.V[h] = (pi[h] * (Q - tau * bits)).sum(-1)
-            half = np.where(tried[h], 0.0, rest / 2)
-            self.R[h] = (pi[h] * (self.mean(0, 0.5)[h] + p[h] @ self.R[h + 1] + half)).sum(-1)
+            rest = np.where(tried[h], 0.0, self.rest[h, 0, 0])
+            half = self.b_0 / 2
+            self.R[h] = (pi[h] * (self.mean(0, half)[h] + p[h] @ self.R[h + 1] + half * rest)).sum(-1)
             for i in range(m):
-                Qd = self.mean(1 + i, 0.5)[h] + p[h] @ self.U[i, h + 1] + half
+                Qd = self.mean(1 + i, self.middle[i])[h] + p[h] @ self.U[i, h + 1] + self.middle[i] * rest
                 self.U[i, h] = (pi[h] * Qd).sum(-1)
                 adv[i, h] = Qd - self.U[i, h][:, None]
         x, reach = np.zeros((H, S, A)), self.mu
@@ -168,80 +273,163 @@ class NaiveProxDOME:
             reach = np.einsum("sa,sat->t", x[h], p[h])
         return pi, adv, x
 
+    def look(self, lam, mode="hope", policy=None):
+        """One trial: the sweep, what is short and by how much."""
+        self.trials += 1
+        pi, adv, x = self.sweep(lam, self.tau, mode, policy)
+        variance, b = self.variances(x), self.b
+        error = np.sqrt(variance + self.sa)
+        margin = self.z * np.sqrt(self.c_margin**2 * variance + self.c_alpha**2 * self.sa)
+        margin = margin + self.c_luck * (x * self.luck[..., None] * self.lucky).sum((1, 2, 3))
+        g = self.U[:, 0] @ self.mu - margin - self.a
+        near = TOL * max(self.c_margin, 0.5) * self.z * error
+        if self.revealed:
+            near = np.maximum(near, 1e-6 * self.H * b)
+        safe, full = bool((g >= -near).all()), lam @ b >= SAME * self.ceiling
+        gap, loose = g / b, near / b
+        if full and not safe:
+            gap, loose = gap - gap.min(), 2 * loose
+        unmet = (gap < -loose) | ((gap > loose) & (lam > 0))
+        self.error, self.margin = error, margin
+        return Looked(
+            pi, adv, x, g, not unmet.any(), safe, max((-g / b).max(), 0.0), np.abs(gap[unmet]).max(initial=0.0), full
+        )
+
+    def capped(self, lam):
+        total = lam @ self.b
+        return lam * (self.ceiling / total) if total > self.ceiling else lam
+
+    def newton(self, lam, seen):
+        """-J^-1 (g + s b) over the free multipliers; s > 0 where the step would lead beyond the ceiling."""
+        J = np.einsum("hsa,ihsa,jhsa->ij", seen.x, seen.adv, seen.adv) / self.tau
+        J += RIDGE * np.diag(self.b**2) / self.b_0
+        free = np.flatnonzero(~((lam <= 0) & (seen.g > 0)))
+        step = np.zeros(self.m)
+        if free.size:
+            inverse = np.linalg.inv(J[np.ix_(free, free)])
+            b = self.b[free]
+            step[free] = -inverse @ seen.g[free]
+            beyond = self.b @ (lam + step) - self.ceiling
+            if beyond > 0:
+                step[free] -= beyond * (inverse @ b) / (b @ inverse @ b)
+        reach = 0.1 * self.b_0 / self.b + lam
+        return self.capped(np.maximum(lam + np.clip(step, -reach, reach), 0.0))
+
+    def solve(self, lam, mode):
+        """The dual solve: multipliers, what the last trial showed, and whether it settled."""
+        best, best_lam = None, lam
+        last, last_residual, backtracks, bracket = None, np.inf, 0, [-np.inf, np.inf]
+
+        def beats(seen):
+            if best is None or seen.safe != best.safe:
+                return best is None or seen.safe
+            nearer = seen.short <= best.short and seen.residual < SAME * best.residual
+            return seen.short < SAME * best.short or nearer
+
+        for k in range(TRIALS):
+            seen = self.look(lam, mode)
+            if seen.done:
+                return lam, seen
+            if beats(seen):
+                best, best_lam = seen, lam
+            if k == TRIALS - 1:
+                break
+            if self.m > 1 and seen.residual >= SAME * last_residual and backtracks < BACKTRACKS:
+                backtracks += 1
+                lam = (lam + last) / 2
+                continue
+            backtracks, last, last_residual = 0, lam, seen.residual
+            lam = self.newton(lam, seen)
+            if self.m == 1:
+                bracket[0 if seen.g[0] < 0 else 1] = last[0]
+                if not bracket[0] < lam[0] < bracket[1]:
+                    lam = np.array([(max(bracket[0], 0.0) + min(bracket[1], self.ceiling / self.b[0])) / 2])
+        lam = best_lam
+        for _ in range(0 if best.safe else TRIALS):
+            seen = self.look(lam, mode)
+            if seen.done or seen.safe:
+                return lam, seen
+            if beats(seen):
+                best, best_lam = seen, lam
+            if seen.full:
+                break
+            lam = self.capped(np.where(seen.g < 0, 2 * lam + 0.1 * self.b_0 / self.b, lam))
+        return best_lam, self.look(best_lam, mode)
+
+    def opened(self):
+        """(H, S): the states that were visited, at any step where steps are shared."""
+        if self.revealed:
+            return np.ones((self.H, self.S), dtype=bool)
+        here = self.seen.sum(-1) > 0
+        return np.broadcast_to(here.any(0), here.shape) if self.shared else here
+
+    def safe_one(self, everything):
+        """A policy that is shown safe: the one that was kept, or one that uses only what was tried."""
+        kept, self.kept = self.kept, None
+        if kept is not None and self.look(self.lam, policy=kept).safe:
+            return kept
+        if kept is not None or everything:
+            _, seen = self.solve(self.lam, "care")
+            if seen.safe:
+                return seen.pi
+        return None
+
     def plan(self, visited):
-        t, H, m = self.t, self.H, self.m
-        top, z = np.sqrt(t), np.sqrt(np.log(1 + t))
-        self.lam = np.minimum(self.lam, top)
-        tau = self.heat * (1 + self.lam.sum()) / np.sqrt(H * t)
-        everything = t >= self.next
+        everything = self.t >= self.next
+        self.choose(visited, everything)
+        if everything:
+            self.weigh_luck()
+
+    def choose(self, visited, everything):
+        t, H = self.t, self.H
+        if self.safe and self.share == 1.0:
+            self.kept = self.policy
         if everything:
             self.next = t + 1 + int(np.floor(REFRESH * t))
             visited = self.N > 0
-        self.standard_errors(visited & (self.N > 0), 1 + self.lam.sum(), everything)
-        a, sa = self.thresholds()
+            self.measure()
+        self.ceiling, self.z = self.b_0 * np.sqrt(t), np.sqrt(max(np.log(1 + t), self.least))
+        self.lam = self.capped(self.lam)
+        self.tau = self.L(self.lam) / np.sqrt(H * t)
+        self.standard_errors(visited & (self.N > 0), self.L(self.lam), everything)
+        self.untried()
+        self.a, self.sa = self.thresholds()
+        self.trials, self.share = 0, 1.0
+        self.lam, seen = self.solve(self.lam, "hope")
+        self.solved, self.full, self.safe, self.policy = seen.done, seen.full, seen.safe, seen.pi
+        self.first = seen.x[self.opened()[..., None] & (self.N == 0)].sum()
+        licence = self.first >= self.licence and self.logged == 0
+        if seen.safe or licence or (self.kept is None and not everything):
+            self.tell()
+            return
+        hope, self.kept = seen.pi, self.safe_one(everything)
+        if self.kept is None:
+            self.look(self.lam, policy=hope)
+            self.tell()
+            return
+        self.safe = True
+        for share in [share for share in SHARES if share <= 2 * self.last_share]:
+            mixture = (1 - share) * self.kept + share * hope
+            if self.look(self.lam, policy=mixture).safe:
+                self.policy, self.share, self.last_share = mixture, share, share
+                if share == SHARES[0]:
+                    self.kept = mixture
+                self.tell()
+                return
+        self.policy, self.share, self.last_share = self.kept, 0.0, SHARES[-1]
+        self.safe = self.look(self.lam, policy=self.kept).safe
+        self.tell()
 
-        def look(lam, policy=None):
-            """One trial: the sweep, what is short and by how much."""
-            pi, adv, x = self.sweep(lam, tau, policy)
-            error = self.errors(x, sa)
-            g = self.U[:, 0] @ self.mu - self.c_margin * z * error - a
-            near = np.maximum(TOL * max(self.c_margin, 0.5) * z * error, 1e-6 * H if self.revealed else 0.0)
-            unmet = ((g < -near) & (lam < top)) | ((g > near) & (lam > 0))
-            return pi, adv, x, error, g, unmet, bool((g >= -near).all())
-
-        first, before, was_safe = self.lam.copy(), self.policy, self.safe
-        lam, trials, best, best_short, best_residual, best_safe = first, 0, None, np.inf, np.inf, False
-        for raising in (False, True):
-            last, last_residual, backtracks, bracket = None, np.inf, 0, [-np.inf, np.inf]
-            for _ in range(TRIALS):
-                pi, adv, x, error, g, unmet, safe = look(lam)
-                trials, done = trials + 1, not unmet.any()
-                residual, short = np.abs(g[unmet]).max(initial=0.0), max((-g).max(), 0.0)
-                accepted = done or (raising and safe)
-                if accepted:
-                    break
-                nearer = short < SAME * best_short or (short <= best_short and residual < SAME * best_residual)
-                if (safe and not best_safe) or (safe == best_safe and nearer):
-                    best, best_short, best_residual, best_safe = lam, short, residual, safe
-                if raising:
-                    if not ((g < 0) & (lam < top)).any():
-                        break
-                    lam = np.where(g < 0, np.minimum(2 * lam + 0.1, top), lam)
-                    continue
-                if m > 1 and residual >= SAME * last_residual and backtracks < BACKTRACKS:
-                    backtracks += 1
-                    lam = (lam + last) / 2
-                    continue
-                backtracks, last, last_residual = 0, lam, residual
-                J = np.einsum("hsa,ihsa,jhsa->ij", x, adv, adv) / tau + RIDGE * np.eye(m)
-                free = ~(((lam <= 0) & (g > 0)) | ((lam >= top) & (g < 0)))
-                step = np.zeros(m)
-                step[free] = np.linalg.solve(J[np.ix_(free, free)], -g[free])
-                lam = np.clip(lam + np.clip(step, -(0.1 + lam), 0.1 + lam), 0.0, top)
-                if m == 1:
-                    bracket[0 if g[0] < 0 else 1] = last[0]
-                    if not bracket[0] < lam[0] < bracket[1]:
-                        lam = np.array([(max(bracket[0], 0.0) + min(bracket[1], top)) / 2])
-            if accepted or best_safe:
-                break
-            lam = best
-        if not accepted and was_safe and not best_safe:
-            lam, trials = first, trials + 1
-            pi, adv, x, error, g, unmet, safe = look(lam, before)
-            accepted = safe
-        if not accepted:
-            lam, trials = best, trials + 1
-            pi, adv, x, error, g, unmet, safe = look(lam)
-        self.safe, self.solved = safe, done
-        self.policy, self.lam = pi, lam
-        self.told = np.concatenate(
+    def tell(self):
+        """The numbers of the plan, as :class:`flexdome.learners.proximal.data_kernels.Report` has them."""
+        self.report = np.concatenate(
             [
                 [self.R[0] @ self.mu],
                 self.U[:, 0] @ self.mu,
-                error,
-                self.c_margin * z * error,
-                a,
-                [trials, tau, self.heat],
+                self.error,
+                self.margin,
+                self.a,
+                [self.trials, self.tau, self.safe],
             ]
         )
-        self.heat = max(1.0, COOLING * self.heat) if done else min(HEATING * self.heat, HOTTEST)
+        self.ends = np.array([self.solved, self.full, self.first, self.share])

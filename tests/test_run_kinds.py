@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.simulation.runners import runner_of
+from flexdome.simulation.runners import OBSERVED, runner_of
 from flexdome.simulation.runners.observed import Observed
 from runs import same_history, small_cmdp
 
@@ -124,3 +124,31 @@ def test_histories_that_tell_different_series_are_not_added() -> None:
     with pytest.raises(fd.ValidationError, match=r"second history's diagnostics have no 'value', 'util.*; both must"):
         one + replace(two, diagnostics={})
     assert (one + two).diagnostics["baseline"].tolist() == [1.0] * 6
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "s-ops"])
+def test_realised_sums_are_those_of_the_episodes_played(name: str) -> None:
+    cmdp = small_cmdp(S=3, A=2, H=2, m=2, noise="bernoulli")
+    told = fd.simulate(make(name, cmdp), cmdp, seed=4)
+    plain = type("Plain", (fd.LEARNERS[name].load(),), {"runner": OBSERVED})
+    seen: list[np.ndarray] = []
+
+    class Watched(plain):  # type: ignore[misc, valid-type]
+        def observe(self, episode: fd.Episode) -> None:
+            seen.append(np.array([np.sum(episode.rewards), *np.sum(episode.utilities, axis=1)]))
+            super().observe(episode)
+
+    history = fd.simulate(make(name, cmdp, cls=Watched), cmdp, seed=4)
+    np.testing.assert_array_equal(told.realised, np.array(seen).T)
+    np.testing.assert_array_equal(history.realised, told.realised)
+    np.testing.assert_array_equal(told.share_below, (told.realised[1:] < cmdp.alpha[:, None]).mean(axis=1))
+    both = fd.simulate(make(name, cmdp), cmdp, 5, seed=4)
+    assert both.realised.shape == (3, 5)
+
+
+def test_a_history_without_realised_sums_says_so() -> None:
+    cmdp = small_cmdp(S=3, A=2, H=2)
+    history = fd.simulate(make("flexdome", cmdp), cmdp)
+    halves = [replace(history, realised=np.zeros((0, 0))), history]
+    with pytest.raises(fd.ValidationError, match="no realised sums"):
+        _ = halves[0].share_below

@@ -13,7 +13,7 @@ from flexdome.cmdp import CMDP, Threshold
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float, as_float, as_int, check_room
 from flexdome.families.random import (
-    LARGEST,
+    LARGEST_FAMILY,
     _cmdp,
     _dirichlet_rows,
     _point,
@@ -168,7 +168,7 @@ def traps(seed: int, *, states: int = 12, actions: int = 4, horizon: int = 10, f
     v1 : first
     """
     S, A, H = _sizes(states, actions, horizon)
-    S = as_int("states", S, 2, LARGEST)
+    S = as_int("states", S, 2, LARGEST_FAMILY)
     check_room(f"states is {S} and actions {A}; the transitions", S * A * S)
     rng = generator("traps", seed)
     p = np.zeros((S, A, S))
@@ -258,7 +258,7 @@ def rapids(seed: int, *, states: int = 8, horizon: int = 20) -> CMDP:
     --------
     v1 : first
     """
-    S, H = as_int("states", states, 2, 10_000), as_int("horizon", horizon, 1, LARGEST)
+    S, H = as_int("states", states, 2, 10_000), as_int("horizon", horizon, 1, LARGEST_FAMILY)
     check_room(f"states is {S}; the transitions", S * 3 * S)
     rng = generator("rapids", seed)
     down, up = np.zeros((S, 3)), np.zeros((S, 3))

@@ -12,9 +12,8 @@ import numpy as np
 from flexdome.cmdp import CMDP
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float, as_float, as_int, check_room
-from flexdome.families.random import LARGEST, _cmdp, _point, _sizes, _uniform, generator
-from flexdome.planning.decomposition import greedy
-from flexdome.planning.optimum import largest_slack
+from flexdome.families.random import LARGEST_FAMILY, _cmdp, _point, _sizes, _uniform, generator
+from flexdome.planning.decomposition import greedy, largest_slack
 
 __all__ = ["band", "dosing", "opposed", "with_gap"]
 
@@ -47,7 +46,7 @@ def opposed(
     --------
     v1 : first
     """
-    m, fraction = as_int("constraints", constraints, 1, LARGEST), as_float("fraction", fraction, 0.0, 1.0)
+    m, fraction = as_int("constraints", constraints, 1, LARGEST_FAMILY), as_float("fraction", fraction, 0.0, 1.0)
     model = _uniform("opposed", seed, _sizes(states, actions, horizon), m)
     model.f[2:] = 0.5 * (1.0 - model.f[1]) + 0.5 * model.f[2:]
     best = largest_slack(model, np.zeros(m)).value
@@ -90,7 +89,7 @@ def dosing(seed: int, *, bins: int = 12, horizon: int = 24, gap: float = 0.75) -
     --------
     v1 : first
     """
-    S, H = as_int("bins", bins, 6, 10_000), as_int("horizon", horizon, 1, LARGEST)
+    S, H = as_int("bins", bins, 6, 10_000), as_int("horizon", horizon, 1, LARGEST_FAMILY)
     check_room(f"bins is {S} and horizon {H}; the transitions", S * 5 * S * H)
     rng = generator("dosing", seed)
     falls = rng.uniform(0.3, 0.5)

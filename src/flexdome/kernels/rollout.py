@@ -135,7 +135,8 @@ class Buffers(NamedTuple):
 def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers):
     """Episode t of the current policy in the true model, left in ``buffers``; its threshold samples come back.
 
-    Row t of ``out`` receives V_r and V_d where ``exact[t]``, and lam.
+    Row t of ``out`` receives V_r and V_d where ``exact[t]``, lam, and in its last 1 + m columns the sums of rewards and
+    utilities that the episode realised.
     """
     p, nxt, f, mu = truth
     states, actions, rewards, utilities, values, q, x, _, _, none = buffers
@@ -151,6 +152,11 @@ def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buf
         cell_of, pi, settings.C, settings.starts, settings.start_p, p, nxt, f, uniforms, t, states, actions, rewards,
         utilities,
     )  # fmt: skip
+    at = out.shape[1] - 1 - m
+    for j in range(1 + m):
+        out[t, at + j] = 0.0
+        for h in range(actions.size):
+            out[t, at + j] += rewards[h] if j == 0 else utilities[j - 1, h]
     return thresholds[t] if thresholds.size > 0 else none
 
 

@@ -44,6 +44,9 @@ class History:
         (1 in the first episode of a plan), ``baseline`` (the weight of the known safe policy) where there is one, and
         ``drawn_value``, ``drawn_utilities`` (of the policy that was drawn) where policies are drawn
     snapshots : t to the learner as it stood before episode t
+    alpha : (m,) the thresholds (their means)
+    realised : (1 + m, T) the sums of rewards and utilities that each episode brought: what happened, where the gaps and
+        violations above are about what a policy does on average
     """
 
     first: int
@@ -54,6 +57,8 @@ class History:
     multipliers: Float
     diagnostics: dict[str, Float] = field(default_factory=dict)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    alpha: Float = field(default_factory=lambda: np.zeros(0))
+    realised: Float = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def last(self) -> int:
@@ -103,6 +108,18 @@ class History:
         worst: Float = np.cumsum(self._complete(self.violation), axis=1).max(axis=0)
         return worst
 
+    @property
+    def share_below(self) -> Float:
+        """(m,) the share of episodes whose own sum of utility i fell below threshold i.
+
+        A policy that is safe in expectation falls below in many episodes; :func:`flexdome.chance_constraint` is for
+        those who must bound how many.
+        """
+        if self.realised.size == 0:
+            raise ValidationError("the history has no realised sums; simulate records them")
+        share: Float = (self.realised[1:] < self.alpha[:, None]).mean(axis=1)
+        return share
+
     def _complete(self, series: Float) -> Float:
         if self.episodes.size != self.multipliers.shape[1]:
             raise ValidationError(
@@ -143,4 +160,8 @@ class History:
                 for name, array in self.diagnostics.items()
             },
             snapshots={**self.snapshots, **later.snapshots},
+            alpha=later.alpha,
+            realised=np.concatenate(
+                [part.realised for part in (self, later) if part.realised.size] or [later.realised], 1
+            ),
         )

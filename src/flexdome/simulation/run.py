@@ -96,6 +96,8 @@ def _simulate(
         reward_gap=best.value - values[:, 0],
         violation=cmdp.alpha[:, None] - values[:, 1:].T,
         multipliers=np.concatenate([chunk.multipliers for chunk in chunks]).T.copy(),
+        alpha=np.array(cmdp.alpha),
+        realised=np.concatenate([chunk.realised for chunk in chunks]).T.copy(),
         diagnostics={name: np.concatenate([chunk.diagnostics[name] for chunk in chunks]).T.copy() for name in series},
         snapshots=kept,
     )

@@ -12,7 +12,9 @@ from lagrangian_q.learner import LagrangianQ
 
 
 @kernel
-def run(tables, known, step, bonus, truth, draws, exact, values, multipliers, actions, policy, q, buffers, played):
+def run(
+    tables, known, step, bonus, truth, draws, exact, values, multipliers, realised, actions, policy, q, buffers, played
+):
     """All episodes of a chunk. ``played[0]`` counts each here: an interrupt may come between two calls."""
     uniforms, thresholds = draws
     p, nxt, f, mu = truth
@@ -27,6 +29,9 @@ def run(tables, known, step, bonus, truth, draws, exact, values, multipliers, ac
         if exact[t]:
             evaluate_deterministic(p, nxt, mu, f, actions, values[t], q)
         play(policy, truth, uniforms, t, buffers)
+        realised[t, 0] = buffers.rewards.sum()
+        for i in range(buffers.utilities.shape[0]):
+            realised[t, 1 + i] = buffers.utilities[i].sum()
         samples = thresholds[t] if thresholds.size > 0 else none
         seen = buffers.states, buffers.actions, buffers.rewards, buffers.utilities
         learn(tables, known, step, bonus, seen[0], seen[1], seen[2], seen[3], samples)
@@ -46,5 +51,5 @@ class QRunner(Runner):
         learner = self.learner
         run(
             learner.tables, learner.problem.thresholds, learner.step, learner.bonus, self.truth, tuple(draws),
-            chunk.exact, chunk.values, chunk.multipliers, *self.work, learner._played,
+            chunk.exact, chunk.values, chunk.multipliers, chunk.realised, *self.work, learner._played,
         )  # fmt: skip

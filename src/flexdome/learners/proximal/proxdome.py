@@ -7,47 +7,77 @@ chooses the multipliers by a warm-started, safeguarded Newton solve so that the 
 c_margin z_t standard errors, meets the threshold. It needs no T, no delta, no Slater gap and no step size. What it was
 measured to do is in docs/proxdome-log.md; nothing is proved.
 
-With h = 1, ..., H, rem = H - h + 1, L(lam) = 1 + sum_i lam_i, z = sqrt(log(1 + t)), n = N_h(s, a) the visits::
+With h = 1, ..., H, rem = H - h + 1, z = sqrt(max(log(1 + t), z_0)), n = N_h(s, a) the visits, b_0 the largest reward of
+a step (declared) and b_i, top_i, mid_i the measured units of utility i (below), L(lam) = b_0 + sum_i lam_i b_i and
+M(lam) = b_0 + sum_i lam_i top_i::
 
-    constants: c_bonus = 0.65, c_prior = 1/4, kappa = 8, c_margin = 1.3
-    state:     empirical N, p^, r^, var_r, d^_i, var_d_i, alpha^_i, var_alpha_i;  lam = 0, heat = 1, V = U_i = 0,
-               pooled variances v_0h = v_ih = rem^2 / 12
+    constants: c_bonus = 0.65, c_prior = 1/4, kappa = 8, c_margin = 1.3, c_alpha = 1, c_luck = 1/4, z_0 = 0
+    state:     empirical N, p^, r^, var_r, d^_i, var_d_i, alpha^_i, var_alpha_i;  lam = 0, V = U_i = 0, no policy kept,
+               share = 1/2, pooled variances v_0h = v_ih = rem^2 / 12 and covariances v'_ih = rem^2 / 12
     for t = 1, 2, ...
-      Lam = sqrt(t); lam <- min(lam, Lam); L = L(lam); tau = heat L / sqrt(H t)
+      kept <- the policy of episode t - 1, where that was the plan and shown safe
+      where t >= next: next = t + 1 + floor(0.02 t), units are measured
+      Lam = b_0 sqrt(t); where sum_i b_i lam_i > Lam: lam <- lam Lam / sum_i b_i lam_i;  L = L(lam); tau = L / sqrt(H t)
       (1) standard errors, from the tables V, U_i of the last plan, where n >= 1
-          seen variances  w_0 = Var_p^(V_{h+1}) + (sd_r + sum_i lam_i sd_d_i)^2,   w_i = Var_p^(U_{i,h+1}) + var_d_i
+          seen variances  w_0 = Var_p^(V_{h+1}) + (sd_r + sum_i lam_i sd_d_i)^2,   w_i = Var_p^(U_{i,h+1}) + var_d_i,
+          covariances     w'_i = Cov_p^(V_{h+1}, U_{i,h+1}) + lam_i var_d_i
           shrunk          S(w, v, b) = (n w + kappa v) / (n + kappa) + (c_prior b)^2 / (12 n)
-          r~   = r^ + c_bonus sqrt(log(1 + N_h(s)) S(w_0, L^2 v_0h, L rem) / n)
-          s2_i = S(w_i, v_ih, rem) / n;   where n = 0: s2_i = rem^2 / 12
-          pooled: v_jh = (rem^2 / 12 + sum of n w_j / (n - 1)) / (1 + number), over the (s, a) with n >= 2; w_0 / L^2
+          r~   = r^ + c_bonus sqrt(log(1 + N_h(s)) s2_0),   s2_0 = S(w_0, L^2 v_0h, L rem) / n
+          s2_i = S(w_i, v_ih, b_i rem) / n;   where n = 0: s2_i = (b_i rem)^2 / 12
+          lucky_i = max(0, S(w'_i, L v'_ih, 0)) / (n sqrt(s2_0));   where n = 0: 0
+          where t = next was just reached, then pooled over the (s, a) with n >= 2, w the sample ones (n / (n - 1)):
+          v_0h = (rem^2 / 12 + sum of w_0 / L^2) / (1 + number),  v_ih = ((b_i rem)^2 / 12 + sum of w_i) / (1 + number),
+          v'_ih = (lam_i (b_i rem)^2 / (12 L) + sum of w'_i / L) / (1 + number)
           threshold known: a_i = alpha_i, sa_i = 0, else a_i = alpha^_i, sa_i = (var_alpha_i + H^2/(12 n_a)) / n_a
-          (n_a episodes brought samples, each counts with its mean; none yet: H/2, H^2/12)
-      (2) dual trials, at most 15
-          backward: Q = min(r~ + lam . d^ + p^ V_{h+1}, L(lam) rem);  L(lam) rem where n = 0           (optimism)
-                    Qd_i = d^_i + p^ U_{i,h+1};                        rem / 2 where n = 0               (plug-in)
+          (n_a episodes brought samples, each counts with its mean; none yet: H/2, H^2/12; H in units of top_i)
+      (2) a trial of lam
+          backward: Q = min(r~ + lam . d^ + p^ V_{h+1}, M(lam) rem);  M(lam) rem where n = 0           (optimism)
+                    Qd_i = d^_i + p^ U_{i,h+1};                        mid_i rem where n = 0             (plug-in)
                     pi(. | s) = softmax(Q(s, .) / tau), V = tau log mean_a exp(Q / tau), U_i = sum_a pi Qd_i
-          forward:  x = occupancy of pi under p^;  eps_i = c_margin z sqrt(sum x^2 s2_i + sa_i)
-          g_i = U_{i,1}(s_1) - eps_i - a_i;  shown safe where g_i >= -0.05 eps_i for all i
-          done when for all i: (g_i >= -0.05 eps_i or lam_i = Lam) and (g_i <= 0.05 eps_i or lam_i = 0)
-          m > 1, residual not below that of the last accepted lam, fewer than 3 back-tracks: lam <- (lam + last) / 2
-          J_ij = (1/tau) sum x Adv_i Adv_j + [i = j] / 1000, Adv_i = Qd_i - U_i; Newton on the free multipliers
-          lam <- clip(lam + clip(dlam, +-(0.1 + lam)), 0, Lam);  m = 1: bisect where that leaves the bracket
-      not done, and no trial was shown safe: at most 15 more, the first with the best trial's lam, until one is shown
-          safe or done or all that are short are at Lam; between them lam_i <- min(2 lam_i + 0.1, Lam) where g_i < 0
-      still none, and the policy of episode t - 1 was shown safe: if it can be shown safe again, keep it and its lam
-      in all other cases that are not done: take the best trial
-      heat <- max(1, 0.98 heat) where done, else min(4 heat, 1024)
-      (3) play pi, add what was seen
-      (1) is done for all cells when t >= next, next = t + 1 + floor(0.02 t), and then the variances are pooled;
-      otherwise for those of the last episode
+          forward:  x = occupancy of pi under p^;
+                    eps_i = z sqrt(c_margin^2 sum x^2 s2_i + c_alpha^2 sa_i) + c_luck sum x luck lucky_i
+          g_i = U_{i,1}(s_1) - eps_i - a_i;  near_i = 0.05 c_margin z sqrt(sum x^2 s2_i + sa_i);
+          shown safe where g_i >= -near_i for all i;  full where sum_i b_i lam_i = Lam
+          e_i = g_i / b_i, and where full and not shown safe e_i - min_j e_j;  near_i / b_i twice as large there
+          done when for all i: e_i >= -near_i / b_i and (e_i <= near_i / b_i or lam_i = 0)
+          a dual solve: at most 15 trials until done; after one that is not
+            m > 1, residual not below that of the last accepted lam, fewer than 3 back-tracks: lam <- (lam + last) / 2
+            J_ij = (1/tau) sum x Adv_i Adv_j + [i = j] b_i^2 / (1000 b_0), Adv_i = Qd_i - U_i; over the free multipliers
+            dlam = -J^-1 (g + s b), s = 0, or what makes sum_i b_i (lam_i + dlam_i) = Lam where it would be more
+            lam <- max(0, lam + clip(dlam, +-(0.1 b_0 / b_i + lam))), brought down to Lam;  m = 1: bisect where that
+            leaves the bracket
+          then, none shown safe: at most 15 more, the first with the best trial's lam, until one is safe, done or full;
+          between them lam_i <- 2 lam_i + 0.1 b_0 / b_i where g_i < 0, brought down to Lam.  Then the best trial
+      (3) the dual solve gives the plan. It is played where it is shown safe, or where nothing was logged and it is
+          expected to try 0.02 actions or more for the first time (sum of x where n = 0). Otherwise a safe policy:
+          the one kept, if it can be shown safe again; else, where one was kept or t = next was just reached, what a
+          dual solve gives with Q = r^ + lam . (d^ - c_margin z sqrt(s2 / H)) + p^ V and -H L(lam) rem where n = 0 (what
+          was tried alone), if it is shown safe: it is kept then. If there is none, the plan is played.
+          If there is one, it is mixed with the plan in every state, with the first of the shares min(2 share, 1/2),
+          half of that, ..., 1/64 for which the mixture is shown safe, or none: share <- that one, or 1/64. What is
+          mixed half and half is kept.
+      (4) play, add what was seen; where t = next was just reached, luck of (h, s) = sqrt(log(k) / 2) with k the sum
+          of exp(-(max Q^ - Q^)^2 / (2 (s2_0 + sum_a pi s2_0))) over the actions tried, Q^ = r^ + lam . d^ + p^ V
+      where t = next was just reached (1) is done for all cells, otherwise for those of the last episode
 
-The residual is the largest of the abs(g_i) whose conditions are not met, the shortfall the largest of 0 and the -g_i; a
-multiplier is free unless it is 0 with g_i > 0 or Lam with g_i < 0. The best trial is one that is shown safe, if any is;
-of several the one with the smallest shortfall, then the smallest residual. Where c_margin < 1/2, the tolerance
-0.05 eps_i is taken as if it were 1/2. What would follow an action never tried is not in x. Values are averaged over an
-initial distribution; t - 1 counts all episodes that brought data. **Order**: construction plans episode 1; ``observe``
-of an episode adds its data and plans the next; logged episodes are added at once, and the next is planned three times,
-so that values, the variances taken of them and the pooled ones belong together.
+The residual is the largest of the abs(e_i) whose conditions are not met, the shortfall the largest of 0 and the
+-g_i / b_i; a multiplier is free unless it is 0 with g_i > 0. The best trial is one that is shown safe, if any is; of
+several the one with the smallest shortfall, then the smallest residual. Where c_margin < 1/2, the tolerance is taken as
+if it were 1/2. What would follow an action never tried is not in x. Values are averaged over an initial distribution;
+t - 1 counts all episodes that brought data. **Order**: construction plans episode 1; ``observe`` of an episode adds its
+data and plans the next; logged episodes are added at once, and the next is planned three times, so that values, the
+variances taken of them and the pooled ones belong together.
+
+Units
+-----
+Multiplying r and b_0, or any d_i and alpha_i, by a constant changes nothing but the units. With top_i the largest of
+all d_i seen and of alpha_i / H where it is known (1 where that is 0), and the mean and the variance of the d_i that the
+k first tries of all (step, state, action) brought::
+
+    mid_i = (top_i / 2 + k mean) / (1 + k),   b_i = min(top_i, sqrt((top_i^2 + 12 k variance) / max(k, 1)))
+
+so that b_i is the width of a uniform law that is spread as they are. Where utilities are known, all of them are first
+tries. The largest reward is declared (``reward_scale``), not measured: what was never seen cannot be.
 
 Shared steps
 ------------
@@ -58,22 +88,25 @@ has sum_{s,a} (sum_h x s_i)^2 in the place of sum x^2 s2_i. The transition after
 Revealed parts
 --------------
 What the problem reveals is not estimated; only what is not known has variance, prior and margin. The interval of length
-rem in which r + V, or d_i + U_i, may lie is one of 1 for the mean and one of rem - 1 for what follows. The part that is
-known falls away wherever rem or L rem stands above for doubt: in c_prior b, and in the rem^2 / 12 of n = 0 and of the
-pooled variances. The variance of a known mean is 0, and so is Var_p of known transitions, which is no error. Where
-n = 0, Q = r + lam . d + p V and Qd_i = d_i + p U_i, with 1 and 1/2 for means not known, and L (rem - 1) and
-(rem - 1) / 2 for p V and p U where the transitions are not. The tolerance is at least H / 10^6. Where everything is
-known, thresholds too, there is nothing to learn: the plan is the exact optimum from the first episode on, if the
-thresholds can be met at all.
+b_i rem in which d_i + U_i may lie is one of b_i for the mean and one of b_i (rem - 1) for what follows, and so for the
+reward with L. The part that is known falls away wherever b_i rem or L rem stands above for doubt: in c_prior b, and in
+the squares over 12 of n = 0 and of the pooled variances. The variance of a known mean is 0, and so is Var_p of known
+transitions, which is no error. Where n = 0, Q = r + lam . d + p V and Qd_i = d_i + p U_i, with the tops and the middles
+for means not known, and M (rem - 1) and mid_i (rem - 1) for p V and p U where the transitions are not. The tolerance is
+at least b_i H / 10^6. Where everything is known, thresholds too, there is nothing to learn: the plan is the exact
+optimum from the first episode on, if the thresholds can be met at all.
 
 Why it should work
 ------------------
 sum x^2 s2 is the delta-method variance of the plug-in value, so the margin is c / sqrt(t) with a measured c; with
-Gaussian errors and c_margin > 1 the expected violations sum to a constant. tau keeps the bias of the entropy at the
-order of the statistical error. An action never tried is worth everything in planning, which makes it tried, and
-rem / 2 in the constraint, which makes it tried where there is room. How much a second try may differ from the first is
-not known from one sample, but it is from all the others of that step: the pooled variances. Where rewards are 0 or 1
-they keep an unlucky action alive; where rewards are exact and states mix, they spare visits that would teach nothing.
+Gaussian errors and c_margin > 1 the expected violations sum to a constant. The delta method does not know that the plan
+was chosen for its good looks: luck lucky_i is how much of them a state's best action owes to chance, and what that is
+worth in utility i. tau keeps the bias of the entropy at the order of the statistical error. An action never tried is
+worth everything in planning, which makes it tried, and what first tries brought in the constraint, which makes it tried
+where there is room. How much a second try may differ from the first is not known from one sample, but it is from all
+the others of that step: the pooled variances. Where the multipliers are at their ceiling the plan has the largest
+smallest slack, in widths; and once a policy is known that is safe, only as much of such a plan is played as can be
+shown safe.
 """
 
 from __future__ import annotations
@@ -91,8 +124,9 @@ from flexdome.cmdp.validation import Float, as_float, frozen, shown
 from flexdome.errors import InfeasibleError, ValidationError
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.proximal.data_kernels import Choices, open_cells, open_known
-from flexdome.learners.proximal.plan_kernels import EXACTLY, TOLERANCE, observe_proximal, plan_proximal, record_proximal
-from flexdome.learners.proximal.state import proximal_arrays, proximal_state, restore_proximal
+from flexdome.learners.proximal.plan_kernels import observe_proximal, plan_proximal, record_proximal
+from flexdome.learners.proximal.state import proximal_arrays, proximal_state, restore_proximal, set_scales
+from flexdome.learners.proximal.sweep_kernels import EXACTLY, TOLERANCE
 from flexdome.learners.seen.counts import OptimisticModel
 from flexdome.learners.turn import changing, reading
 from flexdome.planning import Solution, solve
@@ -101,6 +135,10 @@ from flexdome.theory.schedules import LARGEST
 __all__ = ["ProxDOME", "Status"]
 
 Arrays = dict[str, npt.NDArray[Any]]
+SAMPLES = 1.0  # c_alpha: the errors of thresholds that are estimated count with it
+LUCK = 0.25  # c_luck: what a plan may owe to lucky estimates counts with it
+LEAST = 0.0  # z is at least its root
+LICENCE = 0.02  # first tries in an episode for which a plan may be played that is not shown safe
 PLANS = 3  # after logged data, so that values, the variances taken of them, and the pooled ones belong together
 
 
@@ -118,7 +156,10 @@ class Status:
     tolerance : (m,) a twentieth of the margin (of half of z_t errors, where the margin is smaller)
     safe : (m,) whether the slack is at least -tolerance, so that the policy is shown safe
     trials : soft Bellman sweeps that the dual solve took; ``solved`` whether it ended
-    heat : what the temperature is multiplied with after solves that did not end
+    ceiling : whether the multipliers of the optimistic plan are at their ceiling, where it aims at the utilities alone
+    share : how much of the optimistic plan is played: 1, or what is mixed into a policy that is shown safe
+    first_tries : how many actions the optimistic plan expects to try for the first time in an episode
+    infeasible : whether the data say that no policy meets the thresholds
     untried : (step, state, action) never tried in states that were visited; where steps are shared, at any step
     """
 
@@ -129,9 +170,12 @@ class Status:
     thresholds: Float
     multipliers: Float
     trials: int
-    heat: float
     untried: int
     solved: bool
+    ceiling: bool
+    share: float
+    first_tries: float
+    infeasible: bool
     tolerance: Float
 
     @property
@@ -150,34 +194,55 @@ class Status:
         for i, (U, error, eps, alpha, slack, lam) in enumerate(
             zip(self.utilities, self.errors, self.margin, self.thresholds, self.slack, self.multipliers, strict=True)
         ):
+            meets = "meets" if self.safe[i] else "is below"
             lines.append(
                 f"  constraint {i}: utility {U:.4g} - margin {eps:.4g} ({eps / max(error, 1e-300):.3g} standard errors "
-                f"of {error:.3g}) {'>=' if slack >= 0 else '<'} threshold {alpha:.4g}, slack {slack:+.3g}; "
+                f"of {error:.3g}) {meets} threshold {alpha:.4g}, slack {slack:+.3g}; "
                 f"multiplier {lam:.4g}: {self._role(i)}"
             )
         lines.append(
-            f"  {self.trials} dual trial{'s' * (self.trials != 1)}, heat {self.heat:.3g}, "
+            f"  {self.trials} dual trial{'s' * (self.trials != 1)}, "
             f"{self.untried} (step, state, action) never tried in visited states"
         )
         return "\n".join(lines)
 
     def _verdict(self) -> str:
-        if not self.safe.all():
-            short = ", ".join(f"constraint {i} by {-self.slack[i]:.3g}" for i in np.flatnonzero(~self.safe))
-            found = "no policy can be shown safe yet"
-            if not self.solved:
-                found = f"{self.trials} dual trials found no policy that can be shown safe"
-            return f"{found} (short: {short}); what is played aims at the utilities, to learn more"
+        if self.safe.all():
+            return self._why_safe()
+        short = ", ".join(f"constraint {i} by {-self.slack[i]:.3g}" for i in np.flatnonzero(~self.safe))
+        if self.infeasible:
+            worst = int(np.argmin(self.slack))
+            against = np.flatnonzero(self.multipliers > 0)
+            conflict = f", constraints {_listed(against)} conflict" if against.size > 1 else ""
+            best = f"best {self.utilities[worst]:.4g} ± {self.errors[worst]:.2g} of constraint {worst}"
+            return f"no policy meets these thresholds, as far as the data show: {best}{conflict}; the nearest is played"
+        if self.first_tries >= LICENCE:
+            return f"not shown safe (short: {short}): {self.first_tries:.2g} actions are to be tried for the first time"
+        found = "no policy can be shown safe yet"
         if not self.solved:
+            found = f"{self.trials} dual trials found no policy that can be shown safe"
+        return f"{found} (short: {short}); what is played aims at the utilities, to learn more"
+
+    def _why_safe(self) -> str:
+        if self.share < 1.0:
             return (
-                f"shown safe, but {self.trials} dual trials did not settle it; the nearest or the last policy is played"
+                f"shown safe: a policy that uses what was tried, with {self.share:.3g} of the optimistic plan, "
+                "which cannot be shown safe by itself"
             )
+        if not self.solved:
+            return f"shown safe, but {self.trials} dual trials did not settle it; the nearest policy is played"
         return f"shown safe: every utility less its margin meets its threshold (within {TOLERANCE:g} margins)"
 
     def _role(self, i: int) -> str:
         if not self.safe[i]:
             return "not shown safe"
         return "the constraint binds" if self.multipliers[i] > 0 else "the reward alone decides"
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """Write out numbers, as in: 0, 1 and 2."""
+    *most, last = (str(number) for number in numbers)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 class ProxDOME(Learner):
@@ -191,6 +256,7 @@ class ProxDOME(Learner):
     margin_scale : c_margin
     prior_scale : c_prior, the doubt about an action's spread that all its visits share
     pool_weight : kappa, how many visits the pooled variance of a step counts as
+    reward_scale : b_0, the largest reward of a step; the units of the utilities are measured
     share_steps : whether what is seen at one step counts at all; None does so where the problem is stationary
     seed : recorded; ProxDOME draws no random numbers of its own
 
@@ -220,6 +286,7 @@ class ProxDOME(Learner):
         margin_scale: float = 1.3,
         prior_scale: float = 0.25,
         pool_weight: float = 8.0,
+        reward_scale: float = 1.0,
         share_steps: bool | None = None,
     ) -> None:
         super().__init__(problem, episodes, seed)
@@ -233,6 +300,11 @@ class ProxDOME(Learner):
             prior=as_float("prior_scale", prior_scale, low=0.0, high=1e9),
             weight=as_float("pool_weight", pool_weight, low=0.0, high=1e9),
             margin=as_float("margin_scale", margin_scale, low=0.0, high=LARGEST),
+            samples=SAMPLES,
+            luck=LUCK,
+            least=LEAST,
+            licence=LICENCE,
+            reward=as_float("reward_scale", reward_scale, low=1e-9, high=1e9),
             shared=shared and problem.horizon > 1,
             certain=False,
         )
@@ -241,8 +313,10 @@ class ProxDOME(Learner):
         self.own = proximal_arrays(self.model)
         if self.settings.revealed is not None:
             self.model.reveal(problem, self.settings)
-            open_cells(self.model.core, self.own, self.settings)
-            open_known(self.model.core, self.own, self.settings)
+            if problem.utilities is not None:
+                set_scales(self.own.scales, problem.utilities)
+            open_cells(self.model.core, self.own, self.settings, self.choices)
+            open_known(self.model.core, self.own, self.settings, self.choices)
         self._look()
         self._plan()
 
@@ -270,10 +344,10 @@ class ProxDOME(Learner):
         core.policy.pi.reshape(H, A, -1)[..., :S], core.policy.logits.reshape(H, A, -1)[..., :S] = pi, log_pi
         core.policy.entropy.reshape(H, -1)[:, :S] = -(pi * log_pi).sum(axis=1)
         core.policy.lam[:] = best.multipliers
-        none = np.zeros(best.utilities.size)
-        self.own.told[:] = [
-            best.value, *best.utilities, *none, *none, *self.problem.thresholds, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0
-        ]  # fmt: skip
+        report = self.own.report
+        report.numbers[:] = 0.0
+        report.value[0], report.utilities[:], report.thresholds[:] = best.value, best.utilities, self.problem.thresholds
+        report.safe[0] = report.solved[0] = report.share[0] = 1.0
 
     @property
     @reading
@@ -315,26 +389,41 @@ class ProxDOME(Learner):
     @reading
     def status(self) -> Status:
         """Why the policy of the next episode was taken."""
-        m, told = self.problem.constraints, self.own.told
-        U, errors, eps, alpha = told[1 : 1 + 4 * m].reshape(4, m).copy()
-        trials, _, heat, _, untried, solved = told[1 + 4 * m :]
-        z = np.sqrt(np.log(self.episode + self.own.logged[0] + 2.0))
+        report = self.own.report
+        z = np.sqrt(max(np.log(self.episode + self.own.logged[0] + 2.0), self.choices.least))
+        widths = self.own.scales.width
         return Status(
             episode=self.episode + 1,
-            utilities=U,
-            errors=errors,
-            margin=eps,
-            thresholds=alpha,
+            utilities=report.utilities.copy(),
+            errors=report.errors.copy(),
+            margin=report.margin.copy(),
+            thresholds=report.thresholds.copy(),
             multipliers=self.multipliers,
-            trials=int(trials),
-            heat=float(heat),
-            untried=int(untried),
-            solved=bool(solved),
+            trials=int(report.trials[0]),
+            untried=int(report.untried[0]),
+            solved=bool(report.solved[0]),
+            ceiling=bool(report.ceiling[0]),
+            share=float(report.share[0]),
+            first_tries=float(report.first[0]),
+            infeasible=self._infeasible(),
             tolerance=np.maximum(
-                TOLERANCE * (max(self.choices.margin, 0.5) * z * errors),
-                EXACTLY * self.problem.horizon if self.settings.revealed is not None else 0.0,
+                TOLERANCE * (max(self.choices.margin, 0.5) * z * report.errors),
+                EXACTLY * self.problem.horizon * widths if self.settings.revealed is not None else 0.0,
             ),
         )
+
+    def _infeasible(self) -> bool:
+        """Whether even the plan that aims at the utilities alone is short, margins on its side and not against it.
+
+        With multipliers lam at their ceiling every policy has lam . V_d <= lam . (U + eps) up to what the plan gives
+        away for reward (H b_0) and entropy (H tau log A), where next to nothing is untried.
+        """
+        report, H = self.own.report, self.problem.horizon
+        if report.safe[0] or not report.ceiling[0] or report.share[0] < 1.0 or report.first[0] > 0.01:
+            return False
+        reach = self.multipliers @ (report.utilities + report.margin - report.thresholds)
+        given_away = H * (self.choices.reward + float(report.temperature[0]) * np.log(self.problem.actions))
+        return bool(reach + given_away < 0.0)
 
     @reading
     def beliefs(self) -> Beliefs:
@@ -342,21 +431,20 @@ class ProxDOME(Learner):
 
         ``value`` and ``utilities`` are plug-in estimates, not optimistic. ``widths`` is what optimism adds to a cell's
         reward: c_bonus sqrt(log(1 + N(s))) standard errors, and where a cell was never tried all that is possible,
-        L rem (less what is known of it).
+        M rem (less what is known of it).
         """
         status, core, W = self.status(), self.model.core, self.model.W
-        problem, lam = self.problem, status.multipliers.sum()
-        rem = np.arange(problem.horizon, 0, -1.0)[:, None, None]
+        problem, top = self.problem, self.own.scales.top
+        rest = np.arange(problem.horizon, 0, -1.0)[:, None, None] - 1.0
+        reward, utilities = self.choices.reward, float(status.multipliers @ top)
+        most = reward * (problem.rewards is None) + utilities * (problem.utilities is None) + 0.0 * rest
+        if problem.transitions is None:
+            most = most + (reward + utilities) * rest
         visits = self.visits
-        most = (problem.rewards is None) + lam * (problem.utilities is None) + (1.0 + lam) * (rem - 1.0)
-        if problem.transitions is not None:
-            most = most - (1.0 + lam) * (rem - 1.0)
-        elif problem.rewards is None and problem.utilities is None:
-            most = (1.0 + lam) * rem
         data = self.model.spread(core.counts.n_visits, 0.0)
         added = core.work.base.reshape(-1, W)[:, 0] - core.work.base.reshape(-1, W)[:, problem.constraints + 1]
         return Beliefs(
-            value=float(self.own.told[0]),
+            value=float(self.own.report.value[0]),
             utilities=status.utilities,
             thresholds=status.thresholds,
             margin=status.margin,
@@ -377,6 +465,7 @@ class ProxDOME(Learner):
             "margin_scale": self.choices.margin,
             "prior_scale": self.choices.prior,
             "pool_weight": self.choices.weight,
+            "reward_scale": self.choices.reward,
             "share_steps": self.choices.shared,
         }
 
@@ -386,4 +475,4 @@ class ProxDOME(Learner):
     def _restore(self, state: Arrays) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
         self._look()
-        restore_proximal(self.model, self.own, self.settings, self.choices.shared, self.episode, state)
+        restore_proximal(self.model, self.own, self.settings, self.choices, self.episode, state)

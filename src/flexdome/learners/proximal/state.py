@@ -7,43 +7,84 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
-from flexdome.learners.proximal.data_kernels import TOLD, Proximal, open_cells, open_known
-from flexdome.learners.proximal.plan_kernels import HOTTEST
+from flexdome.learners.proximal.data_kernels import (
+    Choices,
+    Dual,
+    Proximal,
+    Report,
+    Scales,
+    open_cells,
+    open_known,
+    reopen,
+)
+from flexdome.learners.proximal.plan_kernels import LARGEST_SHARE, SMALLEST_SHARE
 from flexdome.learners.seen.counts import OptimisticModel, _zeros
 from flexdome.learners.seen.file import _visited_cells, _visited_rows, model_state, restore_model
 from flexdome.learners.seen.kernels import Settings
 from flexdome.learners.state import EXACT, LARGEST_SUM, StateReader
 
-__all__ = ["proximal_arrays", "proximal_state", "restore_proximal"]
+__all__ = ["proximal_arrays", "proximal_state", "report_of", "restore_proximal", "set_scales"]
 
 Arrays = dict[str, npt.NDArray[Any]]
-OWN = ("m2_r", "m2_d", "seen", "m2_alpha", "s2", "optimistic", "values", "pooled", "logged", "clock", "heat", "told")
+SEEN = ("high", "count", "mean", "m2")  # of the units; the others follow, but not from the last episode's
+SCALES = tuple(f"scale_{name}" for name in Scales._fields)
+OWN = (
+    "m2_r", "m2_d", "seen", "m2_alpha", "s2", "lucky", "doubts", "luck", "optimistic", "values", "pooled", "shared",
+    "logged", "clock", "kept", "has_kept", "share", "report", *SCALES,
+)  # fmt: skip
+LARGEST_LOG = 1e4  # a probability of a file is no smaller than its exponential
+BY_CONSTRAINT = ("utilities", "errors", "margin", "thresholds")
+
+
+def report_of(numbers: Float, m: int) -> Report:
+    """Named views of the numbers of a plan, along the last axis."""
+    parts, at = [], 0
+    for name in Report._fields[1:]:
+        size = m if name in BY_CONSTRAINT else 1
+        parts.append(numbers[..., at : at + size])
+        at += size
+    return Report(numbers, *parts)
+
+
+def set_scales(scales: Scales, utilities: Float) -> None:
+    """The units of utilities that are known: every (step, state, action) counts as tried."""
+    every = utilities.reshape(utilities.shape[0], -1)
+    scales.high[:], scales.count[:] = every.max(axis=1), every.shape[1]
+    scales.mean[:] = every.mean(axis=1)
+    scales.m2[:] = ((every - scales.mean[:, None]) ** 2).sum(axis=1)
 
 
 def proximal_arrays(model: OptimisticModel) -> Proximal:
     """The arrays of a learner that has seen nothing; memory follows what is touched."""
     H, _, A = model.shape
     m, rows = model.core.policy.lam.size, H * A * model.C
+    numbers = np.zeros(len(Report._fields) - 1 + len(BY_CONSTRAINT) * (m - 1))
     return Proximal(
         m2_r=_zeros(rows),
         m2_d=_zeros((m, rows)),
         seen=_zeros(rows),
         m2_alpha=np.zeros(m),
         s2=_zeros((m, rows)),
+        lucky=_zeros((m, rows)),
+        doubts=_zeros(rows),
+        luck=_zeros(H * model.C),
         q=_zeros(rows * model.W),
         x=_zeros(rows),
         mass=_zeros(H * model.C),
         kept=_zeros(rows),
-        pooled=np.tile(np.arange(H, 0, -1.0) ** 2 / 12.0, (1 + m, 1)),
+        hope=_zeros(rows),
+        has_kept=np.zeros(1, dtype=np.int64),
+        share=np.full(1, LARGEST_SHARE),
+        pooled=np.tile(np.arange(H, 0, -1.0) ** 2 / 12.0, (1 + 2 * m, 1)),
         opened=np.zeros(H, dtype=np.int64),
         logged=np.zeros(1, dtype=np.int64),
         clock=np.zeros(1, dtype=np.int64),
-        heat=np.ones(1),
-        told=np.zeros(1 + 4 * m + TOLD),
-        dual=np.zeros((6, m)),
-        jacobian=np.zeros((m, m)),
-        sums=np.zeros(1 + m),
+        scales=Scales(**{name: np.zeros(m) for name in SEEN}, top=np.ones(m), middle=np.full(m, 0.5), width=np.ones(m)),
+        report=report_of(numbers, m),
+        dual=Dual(**{name: np.zeros(m) for name in Dual._fields[:-1]}, jacobian=np.zeros((m, m))),
+        sums=np.zeros(1 + 2 * m),
     )
 
 
@@ -58,51 +99,111 @@ def proximal_state(model: OptimisticModel, own: Proximal, known_p: bool) -> Arra
         "seen": own.seen[rows],
         "m2_alpha": own.m2_alpha.copy(),
         "s2": own.s2[:, rows],
+        "lucky": own.lucky[:, rows],
+        "doubts": own.doubts[rows],
+        "luck": own.luck[cells],
         "optimistic": core.work.base[rows * W],
         "values": core.work.values.reshape(-1, W)[cells, : m + 2],
-        "pooled": own.pooled.copy(),
+        "pooled": own.pooled[: 1 + m],
+        "shared": own.pooled[1 + m :],
         "logged": own.logged.copy(),
         "clock": own.clock.copy(),
-        "heat": own.heat.copy(),
-        "told": own.told.copy(),
+        "kept": own.kept[rows],
+        "has_kept": own.has_kept.copy(),
+        "share": own.share.copy(),
+        "report": own.report.numbers.copy(),
+        **{f"scale_{name}": getattr(own.scales, name).copy() for name in Scales._fields},
     }
 
 
 def restore_proximal(
-    model: OptimisticModel, own: Proximal, settings: Settings, shared: bool, episode: int, state: Arrays
+    model: OptimisticModel, own: Proximal, settings: Settings, choices: Choices, episode: int, state: Arrays
 ) -> None:
     """Take back what :func:`proximal_state` gave; a state that does not fit together is refused."""
+    if "heat" in state:
+        state = _of_version_3(own, state)
     for name in OWN:
         if name not in state:
             raise ValidationError(f"state.{name} is missing")
     rest = {name: part for name, part in state.items() if name not in OWN}
-    restore_model(model, settings, episode, rest, chained=not shared)
+    restore_model(model, settings, episode, rest, chained=not choices.shared)
     read = StateReader({name: state[name] for name in OWN})
     core, W = model.core, model.W
     m = core.policy.lam.size
     rows, cells = _visited_rows(model, core.counts.n_cells), _visited_cells(model, core.counts.n_cells)
-    open_cells(core, own, settings)
+    open_cells(core, own, settings, choices)
+    _restore_scales(own.scales, read)  # as they were when all rows were looked at
+    reopen(core, own, settings, choices)
     own.m2_r[rows] = read.take("m2_r", rows.shape, 0.0, EXACT)
     own.m2_d[:, rows] = read.take("m2_d", (m, rows.size), 0.0, EXACT)
     own.seen[rows] = read.count("seen", rows.shape, 0, EXACT)
     own.m2_alpha[:] = read.take("m2_alpha", (m,), 0.0, LARGEST_SUM)
     own.s2[:, rows] = read.take("s2", (m, rows.size), 0.0, LARGEST_SUM)
+    own.lucky[:, rows] = read.take("lucky", (m, rows.size), 0.0, LARGEST_SUM)
+    own.doubts[rows] = read.take("doubts", rows.shape, 0.0, LARGEST_SUM)
+    own.luck[cells] = read.take("luck", cells.shape, 0.0, LARGEST_SUM)
     core.work.base[rows * W] = read.take("optimistic", rows.shape, 0.0, LARGEST_SUM)
-    core.work.base[rows * W + m + 1] = core.counts.sum_r[rows] / np.maximum(core.counts.n_visits[rows], 1.0)
+    core.work.base[rows * W + m + 1] = core.counts.sum_r[rows] * (
+        1.0 / np.maximum(core.counts.n_visits[rows], 1.0)
+    )  # rounded alike
     if settings.known.size and not np.isnan(settings.known[0, 0]):
         core.work.base[rows * W + m + 1] = settings.known[0, rows]
     core.work.values.reshape(-1, W)[cells, : m + 2] = read.take(
         "values", (cells.size, m + 2), -LARGEST_SUM, LARGEST_SUM
     )
-    if shared and len(set(core.counts.n_cells.tolist())) > 1:
+    if choices.shared and len(set(core.counts.n_cells.tolist())) > 1:
         raise ValidationError("state.n_cells differs between steps; where steps are shared it must not")
-    if shared and (core.counts.state_of != core.counts.state_of[0]).any():
+    if choices.shared and (core.counts.state_of != core.counts.state_of[0]).any():
         raise ValidationError("state.state_of differs between steps; where steps are shared it must not")
-    own.pooled[:] = read.take("pooled", own.pooled.shape, 0.0, LARGEST_SUM)
+    own.kept[rows] = read.take("kept", rows.shape, -LARGEST_LOG, 1e-6)
+    own.has_kept[:] = read.count("has_kept", (1,), 0, 1)
+    own.share[:] = read.take("share", (1,), SMALLEST_SHARE, LARGEST_SHARE)
+    own.pooled[: 1 + m] = read.take("pooled", (1 + m, own.pooled.shape[1]), 0.0, LARGEST_SUM)
+    own.pooled[1 + m :] = read.take("shared", (m, own.pooled.shape[1]), -LARGEST_SUM, LARGEST_SUM)
     own.logged[:] = read.count("logged", (1,), 0, EXACT)
     own.clock[:] = read.count("clock", (1,), 0, EXACT)
-    own.heat[:] = read.take("heat", (1,), 1.0, HOTTEST)
-    own.told[:] = read.take("told", own.told.shape, -LARGEST_SUM, LARGEST_SUM)
+    own.report.numbers[:] = read.take("report", own.report.numbers.shape, -LARGEST_SUM, LARGEST_SUM)
     read.finish()
     if settings.revealed is not None:
-        open_known(core, own, settings)
+        open_known(core, own, settings, choices)
+
+
+def _restore_scales(scales: Scales, read: StateReader) -> None:
+    m = scales.high.shape
+    for name in Scales._fields:
+        least = 0.0 if name in ("count", "m2", "width") else -EXACT
+        getattr(scales, name)[:] = read.take(f"scale_{name}", m, least, EXACT)
+    read.agree("scale_width", scales.width > 0.0, "must be above 0")
+
+
+def _of_version_3(own: Proximal, state: Arrays) -> Arrays:
+    """The state of version 3 in the words of version 4: units from the means of what was tried, no heat.
+
+    The next plan looks at all rows again.
+    """
+    m = own.m2_alpha.size
+    missing = [name for name in ("told", "n_visits", "sum_d", "logits", "heat") if name not in state]
+    if missing or np.shape(state["told"]) != (7 + 4 * m,) or np.ndim(state["n_visits"]) != 1:
+        raise ValidationError("state is that of version 3, and not all of it is there")
+    visits, told = np.asarray(state["n_visits"], dtype=np.float64), np.asarray(state["told"], dtype=np.float64)
+    means = np.asarray(state["sum_d"], dtype=np.float64) / np.maximum(visits, 1.0)
+    units = Scales(*(np.array(part) for part in own.scales))
+    if (visits > 0).any() and not units.count.any():
+        set_scales(units, means[:, visits > 0])
+    report = report_of(np.zeros(own.report.numbers.shape), m)
+    report.numbers[: 1 + 4 * m] = told[: 1 + 4 * m]
+    report.trials[:], report.temperature[:], _, report.safe[:], report.untried[:], report.solved[:] = told[1 + 4 * m :]
+    report.share[:] = 1.0
+    return {
+        **{name: part for name, part in state.items() if name not in ("told", "heat")},
+        "clock": np.zeros(1, dtype=np.int64),
+        "kept": np.asarray(state["logits"]),
+        "lucky": np.zeros((m, visits.size)),
+        "doubts": np.zeros(visits.size),
+        "luck": np.zeros(np.shape(state.get("entropy", ()))),
+        "shared": np.zeros((m, own.pooled.shape[1])),
+        "has_kept": np.asarray(report.safe > 0.0, dtype=np.int64),
+        "share": own.share.copy(),
+        "report": report.numbers,
+        **{f"scale_{name}": getattr(units, name) for name in Scales._fields},
+    }

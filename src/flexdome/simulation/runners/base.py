@@ -38,12 +38,14 @@ class Chunk:
     exact : (n,) where the policy is to be evaluated exactly
     values : (n, 1 + m) V_r and V_d of what is played, from the true model; rows that are not ``exact`` do not matter
     multipliers : (n, m)
+    realised : (n, 1 + m) the sums of rewards and utilities that the episode brought
     diagnostics : (n, ...) by the names and shapes that the runner's ``series`` declares
     """
 
     exact: npt.NDArray[np.bool_]
     values: Float
     multipliers: Float
+    realised: Float
     diagnostics: dict[str, Float]
 
     @classmethod
@@ -51,7 +53,7 @@ class Chunk:
         """Nothing told yet."""
         n = exact.size
         told = {name: np.zeros((n, *shape)) for name, shape in series.items()}
-        return cls(exact, np.full((n, 1 + m), np.nan), np.zeros((n, m)), told)
+        return cls(exact, np.full((n, 1 + m), np.nan), np.zeros((n, m)), np.zeros((n, 1 + m)), told)
 
 
 class Runner(ABC):

@@ -29,6 +29,8 @@ class Observed(Runner):
                 weights, policies = handed_mixture(learner, cmdp)
                 chunk.values[t] = weights @ evaluate_batch(cmdp.model, policies)
             play(policy, self.truth, draws.uniforms, t, buffers)
+            earned = [buffers.rewards.tolist(), *buffers.utilities.tolist()]
+            chunk.realised[t] = [sum(part) for part in earned]  # in order, as the compiled loops add
             learner.observe(
                 Episode(
                     buffers.states.copy(),

@@ -30,7 +30,7 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
     thresholds : (episodes, m, H) samples, or of size 0
     schedules : (eta, tau, eps), a row an episode
     exact : (episodes,) bool, where the policy is evaluated
-    out : (episodes, 2 + 4 m), receives V_r and V_d (exact), lam, estimated V_r and V_d, alpha-bar
+    out : (episodes, 3 + 5 m), receives V_r and V_d (exact), lam, estimated V_r and V_d, alpha-bar, realised sums
     played : (1,), counts the episodes
     """
     core, settings, uniforms, buffers = borrow(core), borrow(settings), borrow(uniforms), borrow(buffers)
@@ -99,15 +99,15 @@ class PrimalDual(Runner):
         learner, m, count = self.learner, self.cmdp.constraints, chunk.exact.size
         schedules = learner.schedule(learner.episode + 1, count)
         buffers = buffers_of(self.cmdp, learner.model.W)
-        out = np.full((count, 2 + 4 * m), np.nan)
+        out = np.full((count, 3 + 5 * m), np.nan)
         done = 0
         while done < count:
             learner.model.reserve()
             done = self.call(self.truth, *draws, schedules, done, chunk.exact, out, buffers, learner._played)
         chunk.values[:], chunk.multipliers[:] = out[:, : 1 + m], out[:, 1 + m : 1 + 2 * m]
-        told = chunk.diagnostics
+        chunk.realised[:], told = out[:, 2 + 4 * m :], chunk.diagnostics
         told["value"][:], told["utilities"][:] = out[:, 1 + 2 * m], out[:, 2 + 2 * m : 2 + 3 * m]
-        told["thresholds"][:], told["margin"][:] = out[:, 2 + 3 * m :], schedules[2]
+        told["thresholds"][:], told["margin"][:] = out[:, 2 + 3 * m : 2 + 4 * m], schedules[2]
 
     def call(self, *play_on: Any) -> int:
         """The kernel, with the learner's own arrays."""

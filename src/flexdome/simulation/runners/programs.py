@@ -14,14 +14,20 @@ __all__ = ["Programs", "play_fixed"]
 
 
 @kernel
-def play_fixed(records, policies, choice, stop, truth, uniforms, thresholds, begin, end, buffers, doubled, played):
+def play_fixed(
+    records, policies, choice, stop, truth, uniforms, thresholds, begin, end, buffers, realised, doubled, played
+):  # fmt: skip
     """Play and record episodes ``begin`` to ``end`` (numbers of rows), each of policy ``choice[t]``.
 
-    Returns the row after the last one played; with ``stop`` a count that has doubled ends the call.
+    Row t of ``realised`` receives the sums of its rewards and utilities. The row after the last one played comes back;
+    with ``stop`` a count that has doubled ends the call.
     """
     none = np.zeros((0, 0))
     for t in range(begin, end):
         play(policies[choice[t]], truth, uniforms, t, buffers)
+        realised[t, 0] = buffers.rewards.sum()
+        for i in range(buffers.utilities.shape[0]):
+            realised[t, 1 + i] = buffers.utilities[i].sum()
         observed = thresholds[t] if thresholds.size > 0 else none
         record_played(
             records, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, observed, doubled, played
@@ -60,7 +66,7 @@ class Programs(Runner):
             replanned = learner.planned_at == learner.episode
             done = play_fixed(
                 learner.records, policies, choice, learner.replan.doubling, self.truth, draws.uniforms,
-                draws.thresholds, begin, end, buffers, learner._doubled, learner._played,
+                draws.thresholds, begin, end, buffers, chunk.realised, learner._doubled, learner._played,
             )  # fmt: skip
             chunk.values[begin:done], chunk.multipliers[begin:done] = exact, multipliers
             told["value"][begin:done], told["utilities"][begin:done] = planned[0], planned[1:]
