@@ -349,6 +349,26 @@ def test_a_preloaded_learner_continues_bit_for_bit_before_its_first_episode(tmp_
     assert learned(loaded) == learned(learner)
 
 
+def test_a_file_of_version_3_loads(tmp_path: Path) -> None:
+    cmdp = small_cmdp(5, m=2)
+    learner, path = fd.ProxDOME(cmdp.problem()), tmp_path / "learner"
+    fd.simulate(learner, cmdp, episodes=50)
+    learner.save(path)
+    header, arrays = read_archive(path, "flexdome-learner", 1)
+    new = ("lucky", "doubts", "luck", "shared", "kept", "has_kept", "share", "report")
+    old = {name: a for name, a in arrays.items() if not name.startswith("state.scale_") and name[6:] not in new}
+    numbers = learner.own.report.numbers
+    old["state.told"] = np.concatenate([numbers[:11], [1.0], numbers[11:14]])  # with the heat
+    old["state.heat"] = np.array([4.0])
+    del header["options"]["reward_scale"]
+    write_archive(path, header, old)
+    loaded = fd.load_learner(path)
+    assert isinstance(loaded, fd.ProxDOME)
+    assert (loaded.policy == learner.policy).all()
+    assert (loaded.status().utilities == learner.status().utilities).all()
+    fd.simulate(loaded, cmdp, episodes=50)
+
+
 DAMAGE: dict[str, tuple[str, Any, str]] = {
     "a missing array": ("s2", None, "state.s2 is missing"),
     "a negative error": ("s2", -1.0, "state.s2"),

@@ -160,7 +160,8 @@ def test_proxdome_follows_its_twin_whatever_it_is_told(reveal: tuple[str, ...], 
     twin, world = NaiveProxDOME(learner.problem), World(cmdp)
     for _ in range(60):
         np.testing.assert_allclose(learner.policy, twin.policy, atol=1e-9)
-        np.testing.assert_allclose(learner.own.told[: twin.told.size], twin.told, rtol=1e-9, atol=1e-9)
+        numbers = learner.own.report.numbers[: twin.report.size]
+        np.testing.assert_allclose(numbers, twin.report, rtol=1e-9, atol=1e-9)
         episode = world.play(learner.policy)
         learner.observe(episode)
         twin.observe(episode)

@@ -11,7 +11,7 @@ With h = 1, ..., H, rem = H - h + 1, z = sqrt(max(log(1 + t), z_0)), n = N_h(s, 
 a step (declared) and b_i, top_i, mid_i the measured units of utility i (below), L(lam) = b_0 + sum_i lam_i b_i and
 M(lam) = b_0 + sum_i lam_i top_i::
 
-    constants: c_bonus = 0.65, c_prior = 1/4, kappa = 8, c_margin = 1.3, c_alpha = 1, c_luck = 1/4, z_0 = 0
+    constants: c_bonus = 0.65, c_prior = 1/4, kappa = 8, c_margin = 1.3, c_alpha = 1, c_luck = 1/4, z_0 = 5.5
     state:     empirical N, p^, r^, var_r, d^_i, var_d_i, alpha^_i, var_alpha_i;  lam = 0, V = U_i = 0, no policy kept,
                share = 1/2, pooled variances v_0h = v_ih = rem^2 / 12 and covariances v'_ih = rem^2 / 12
     for t = 1, 2, ...
@@ -71,8 +71,8 @@ variances taken of them and the pooled ones belong together.
 Units
 -----
 Multiplying r and b_0, or any d_i and alpha_i, by a constant changes nothing but the units. With top_i the largest of
-all d_i seen and of alpha_i / H where it is known (1 where that is 0), and the mean and the variance of the d_i that the
-k first tries of all (step, state, action) brought::
+all d_i seen and of alpha_i / H where it is known (1 where that is below 1e-30), and the mean and the variance of the
+d_i that the k first tries of all (step, state, action) brought::
 
     mid_i = (top_i / 2 + k mean) / (1 + k),   b_i = min(top_i, sqrt((top_i^2 + 12 k variance) / max(k, 1)))
 
@@ -137,7 +137,7 @@ __all__ = ["ProxDOME", "Status"]
 Arrays = dict[str, npt.NDArray[Any]]
 SAMPLES = 1.0  # c_alpha: the errors of thresholds that are estimated count with it
 LUCK = 0.25  # c_luck: what a plan may owe to lucky estimates counts with it
-LEAST = 0.0  # z is at least its root
+LEAST = 5.5  # z is at least its root: from the first verdict on, three standard errors
 LICENCE = 0.02  # first tries in an episode for which a plan may be played that is not shown safe
 PLANS = 3  # after logged data, so that values, the variances taken of them, and the pooled ones belong together
 
