@@ -246,7 +246,7 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
     """Values of step h under the current policy, and Q_y of every action in ``core.work.y``."""
     counts, policy, work = core
     A, C, m = settings.A, settings.C, policy.lam.size
-    W = BLOCK if settings.wide is None else settings.W  # a constant is worth a tenth of the time
+    W = BLOCK if settings.wide is None else settings.W  # a constant, for the compiler
     pool_cell, pool_count, start, length = counts.pool_cell, counts.pool_count, counts.start, counts.length
     inverse, values, base, caps = counts.inverse, work.values, work.base, settings.caps
     pi, y, untried = policy.pi, work.y, policy.untried
