@@ -216,3 +216,19 @@ def in_pieces(learner: Learner, cmdp: fd.CMDP, cuts: list[int], episodes: int, *
     for part in parts[1:]:
         together = together + part
     return together
+
+
+def three_states():
+    """Three states, one step each way: the optimum is solved by hand.
+
+    From state 0 action 0 leads to state 1 (reward 1, utility 0), action 1 to state 2 (reward 0, utility 1); two steps.
+    The first step earns nothing. With alpha = 0.4 the best is to go to state 2 with probability 0.4: value 0.6, and
+    the multiplier is 1.
+    """
+    p = np.zeros((2, 3, 2, 3))
+    p[0, 0, 0, 1] = p[0, 0, 1, 2] = 1.0
+    p[0, 1:, :, 0] = 1.0
+    p[1, :, :, 0] = 1.0
+    r, d = np.zeros((2, 3, 2)), np.zeros((1, 2, 3, 2))
+    r[1, 1], d[0, 1, 2] = 1.0, 1.0
+    return fd.CMDP(p, r, d, [0.4], 0)

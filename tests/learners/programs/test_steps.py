@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from test_programs import best_of, leaves, options_for, random_box, two_ways
 
 import flexdome as fd
 from flexdome.learners.programs.augmented import augmented_program
@@ -11,7 +12,6 @@ from flexdome.learners.programs.loop_free import LoopFreeSet
 from flexdome.learners.programs.oracle import extended_program
 from flexdome.learners.programs.projection import first_occupancy, project
 from naive_programs import corners, extended_policy_value, highest_occupancy
-from test_programs import best_of, leaves, options_for, random_box, two_ways
 
 
 def small(seed=0, **sizes):

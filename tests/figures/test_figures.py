@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -135,7 +136,9 @@ def test_files_are_the_same_bytes_in_another_process_with_other_settings(tmp_pat
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "MPLBACKEND": "svg"}
         target = tmp_path / f"there-{hash_seed}"
-        subprocess.run([sys.executable, "-c", code, target, os.path.dirname(__file__)], check=True, env=environment)
+        subprocess.run(
+            [sys.executable, "-c", code, target, str(Path(__file__).parents[1])], check=True, env=environment
+        )
         for path in here:
             assert path.read_bytes() == target.with_suffix(path.suffix).read_bytes()
 

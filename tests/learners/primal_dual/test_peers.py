@@ -12,6 +12,7 @@ from flexdome.simulation.check import CheckError
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.runners import buffers_of
 from naive_peers import TWINS
+from runs import three_states
 
 PEERS = ("optprimaldual", "uopt-rpgpd", "rpd-oe", "optpess-pd")
 
@@ -268,22 +269,6 @@ def test_without_regularisation_the_oscillator_oscillates_and_with_it_settles():
     assert swing(fd.FlexDOME(problem, episodes=T)) < 0.5
 
 
-def three_states():
-    """Three states, one step each way: the optimum is solved by hand.
-
-    From state 0 action 0 leads to state 1 (reward 1, utility 0), action 1 to state 2 (reward 0, utility 1); two steps.
-    The first step earns nothing. With alpha = 0.4 the best is to go to state 2 with probability 0.4: value 0.6, and
-    the multiplier is 1.
-    """
-    p = np.zeros((2, 3, 2, 3))
-    p[0, 0, 0, 1] = p[0, 0, 1, 2] = 1.0
-    p[0, 1:, :, 0] = 1.0
-    p[1, :, :, 0] = 1.0
-    r, d = np.zeros((2, 3, 2)), np.zeros((1, 2, 3, 2))
-    r[1, 1], d[0, 1, 2] = 1.0, 1.0
-    return fd.CMDP(p, r, d, [0.4], 0)
-
-
 def test_the_three_state_problem_is_solved_by_hand():
     best = fd.solve(three_states())
     assert best.value == pytest.approx(0.6, abs=1e-12)
@@ -343,7 +328,7 @@ def test_theory_and_practice_are_different_numbers_and_an_option_overrides_both(
 def test_learners_of_other_packages_are_found_by_their_entry_points(tmp_path):
     from pathlib import Path
 
-    packages = [Path(__file__).parents[1] / "examples" / name for name in ("uniform_learner", "lagrangian_q")]
+    packages = [Path(__file__).parents[3] / "examples" / name for name in ("uniform_learner", "lagrangian_q")]
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     done = subprocess.run(
         [*install, "--disable-pip-version-check", "--target", str(tmp_path), *map(str, packages)],

@@ -14,7 +14,7 @@ import flexdome as fd
 from flexdome.families.random import _distinct, between
 from flexdome.planning.decomposition import greedy
 
-DOCS = Path(__file__).parents[1] / "docs" / "families.md"
+DOCS = Path(__file__).parents[2] / "docs" / "families.md"
 IDS = tuple(fd.ENVIRONMENTS)
 RANDOM = tuple(
     id for id, row in fd.ENVIRONMENTS.items() if row.target.split(":")[0] in ("random", "several", "awkward")

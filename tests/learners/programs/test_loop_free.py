@@ -4,13 +4,13 @@ import sys
 
 import numpy as np
 import pytest
+from test_programs import random_box
 
 import flexdome as fd
 import naive_loop_free as naive
 from flexdome.learners.programs.confidence import TransitionSet
 from flexdome.learners.programs.projection import FLOOR, STEEPEST_STEP, Occupancy, first_occupancy, mirror_step, project
 from naive_programs import extended_best
-from test_programs import random_box
 
 
 def tiny(seed=0, m=1, share=0.6):

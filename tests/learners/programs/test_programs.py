@@ -12,8 +12,7 @@ from flexdome.learners.programs.oracle import extended_program, known_program
 from flexdome.learners.programs.replanning import as_replan
 from flexdome.planning.decomposition import greedy
 from naive_programs import corners, extended_best, extended_lp, extended_policy_value, highest_occupancy
-from runs import World, small_cmdp
-from test_peers import three_states
+from runs import World, small_cmdp, three_states
 
 OCCUPANCY = ("optcmdp-bonus", "optpess-lp")
 EXTENDED = ("optdual", "optcmdp", "dope")
