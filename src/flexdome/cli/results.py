@@ -34,7 +34,7 @@ def show_summary(results: Results) -> None:
         f"{spec.name}: {spec.episodes:,} episodes, {seeds} {'seed' if seeds == 1 else 'seeds'}, mean ± standard error"
     )
     table = plain_table(title, "environment", "learner", *(label for label, _ in COLUMNS.values()))
-    rows = summary(results.finals, metrics=COLUMNS)
+    rows = summary(results.finals, metrics=tuple(COLUMNS))
     for (environment, learner), group in rows.group_by("environment", "learner", maintain_order=True):
         by = {row["metric"]: row for row in group.iter_rows(named=True)}
         cells = (text(by[name]["mean"], by[name]["se"], digits) for name, (_, digits) in COLUMNS.items())
