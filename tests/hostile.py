@@ -167,7 +167,7 @@ EVERYWHERE: dict[str, Make] = {
     "bytes": lambda: b"abc",
     "bytearray": lambda: bytearray(b"abc"),
     "memoryview": lambda: memoryview(b"abc"),
-    "path": lambda: Path("/nonexistent/folder/file"),
+    "path": lambda: Path("/dev/null/folder/file"),
     "bytes path": lambda: Path2(),
     "datetime": lambda: datetime.datetime(2020, 1, 1),
     "datetime64": lambda: np.datetime64("2020-01-01"),

@@ -183,6 +183,9 @@ def public() -> dict[str, Call]:
         "Threshold.bernoulli": Call(fd.Threshold.bernoulli, {"p": 0.4, "scale": 1.0}),
         "Threshold.sample": Call(fd.Threshold.uniform(0.0, 1.0).sample, {"uniforms": np.full((2, 3), 0.5)}),
         "Threshold.reflected": Call(fd.Threshold.uniform(0.0, 1.0).reflected, {"total": 3.0}),
+        "chance_constraint": Call(
+            fd.chance_constraint, {"cmdp": cmdp, "probability": 0.5, "constraint": 0, "level": 1.0, "bins": 4}
+        ),
         "make_cmdp": Call(fd.make_cmdp, {"id": "media-v1"}, {"id": ("environment",)}),
         "make_learner": Call(fd.make_learner, {"id": "flexdome", "problem": problem}, {"id": ("learner",)}),
         "solve": Call(fd.solve, {"cmdp": cmdp}),
@@ -278,7 +281,10 @@ def families() -> dict[str, Call]:
         function = lambda id=id, **given: fd.make_cmdp(id, **given)  # noqa: E731
         valid = {"seed": 0, **{name: few[name] for name in options}}
         calls[id] = Call(
-            function, valid, {"horizon": ("states",), "actions": ("states",), "states": ("successors",)}, fixed=("id",)
+            function,
+            valid,
+            {"horizon": ("states",), "actions": ("states", "alike"), "states": ("successors", "starts")},
+            fixed=("id",),
         )
     return calls
 

@@ -127,7 +127,7 @@ def test_files_are_the_same_bytes_when_written_again(name, tmp_path):
 
 def test_files_are_the_same_bytes_in_another_process_with_other_settings(tmp_path):
     code = (
-        "import sys, matplotlib as mpl; sys.path.insert(0, sys.argv[2])\n"
+        "import sys, matplotlib as mpl; sys.path[:0] = sys.argv[2:]\n"
         "mpl.rcParams.update({'font.size': 20, 'svg.fonttype': 'none', 'axes.grid': True})\n"
         "import test_figures as t; t.fg.save(t.FIGURES['paper'](), sys.argv[1])\n"
         "assert 'matplotlib.pyplot' not in sys.modules"
@@ -137,7 +137,7 @@ def test_files_are_the_same_bytes_in_another_process_with_other_settings(tmp_pat
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "MPLBACKEND": "svg"}
         target = tmp_path / f"there-{hash_seed}"
         subprocess.run(
-            [sys.executable, "-c", code, target, str(Path(__file__).parents[1])], check=True, env=environment
+            [sys.executable, "-c", code, target, *map(str, Path(__file__).parents[:2])], check=True, env=environment
         )
         for path in here:
             assert path.read_bytes() == target.with_suffix(path.suffix).read_bytes()

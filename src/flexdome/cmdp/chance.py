@@ -25,6 +25,7 @@ from flexdome.errors import ValidationError
 __all__ = ["chance_constraint"]
 
 ROUNDING = 1e-9  # of a unit: 0.3 is three units of 0.1
+LEAST_LEVEL = 1e-9  # every sum reaches 0
 
 
 def chance_constraint(
@@ -53,8 +54,8 @@ def chance_constraint(
     i = as_int("constraint", constraint, 0, m - 1)
     share = as_float("probability", probability, 0.0, 1.0)
     least = as_float("level", float(cmdp.alpha[i]) if level is None else level, 0.0, float(H))
-    if least <= 0.0:
-        raise ValidationError(f"level is {least!r}; it must be positive: every sum reaches 0")
+    if least < LEAST_LEVEL:
+        raise ValidationError(f"level is {least!r}; it must be positive, and at least {LEAST_LEVEL:g}")
     drawn = cmdp.noise == "bernoulli"
     if drawn and bins is not None:
         raise ValidationError(f"bins is {bins!r}; with 0/1 observations the sum is counted as it is")

@@ -79,9 +79,10 @@ def _simulate(
         if wanted and wanted[-1] == position:
             kept[wanted.pop()] = _snapshot(learner)
         cut = min(last + 1, position + most, *wanted[-1:])
+        uniforms = randomness.uniforms(position, cut - position)
         thresholds = np.zeros((0, 0, 0)) if known else randomness.thresholds(position, cut - position)
         chunk = Chunk.empty((np.arange(position, cut) - 1) % every == 0, m, series)
-        runner.run(Draws(randomness.uniforms(position, cut - position), thresholds), chunk)
+        runner.run(Draws(uniforms, thresholds), chunk)
         chunks.append(chunk)
         position = cut
         learner.turn.pause()

@@ -547,7 +547,7 @@ def test_a_fresh_model_has_room_for_1024_successors_and_none_after_the_last_step
     assert (core.counts.pool_cell.size, core.counts.pool_count.size) == (1024, 1024)
     assert (core.work.last.size, core.work.after.size) == (0, 0)
     slips = OptimisticModel(OTHER[0], slips=True).core
-    assert (slips.last.shape, slips.after.shape) == ((7, 3, 7), (7,))
+    assert (slips.work.last.shape, slips.work.after.shape) == ((7, 3, 7), (7,))
 
 
 @pytest.mark.parametrize(
