@@ -10,6 +10,7 @@ and lets the saved ones go on to the end; it names every run that differs and ex
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import inspect
 import json
@@ -108,5 +109,8 @@ def check(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    command, folder = sys.argv[1], Path(sys.argv[2])
-    sys.exit(record(folder) if command == "record" else check(folder))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("record", "check"))
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    sys.exit(record(given.folder) if given.command == "record" else check(given.folder))

@@ -194,7 +194,7 @@ class Status:
         for i, (U, error, eps, alpha, slack, lam) in enumerate(
             zip(self.utilities, self.errors, self.margin, self.thresholds, self.slack, self.multipliers, strict=True)
         ):
-            meets = "meets" if self.safe[i] else "is below"
+            meets = "is below" if not self.safe[i] else "meets" if slack >= 0.0 else "meets, within its tolerance,"
             lines.append(
                 f"  constraint {i}: utility {U:.4g} - margin {eps:.4g} ({eps / max(error, 1e-300):.3g} standard errors "
                 f"of {error:.3g}) {meets} threshold {alpha:.4g}, slack {slack:+.3g}; "
