@@ -1,19 +1,34 @@
-"""Arrays without reference counts.
+"""Arrays that nobody counts, and named tuples of them that are handed on as one address.
 
-Numba counts references to an array, atomically, whenever it reads one from a tuple, slices it or passes it on: about
-5 ns each, half the time of an episode at the paper's size, and for each of them a page of code to compile. ``borrow``
-returns the same arrays as a type of their own that has no owner, so that there is nothing to count; what is sliced out
-of them has none either. The caller must keep the originals alive: arguments of a kernel called from Python are, arrays
-made inside a kernel are not. Nothing may be allocated from a borrowed array (``copy``, arithmetic on whole arrays): it
-would never be freed.
+Numba keeps a tuple as one value and counts references, atomically, to every array in it. With the ninety arrays of a
+learner a mention of ``core`` is a copy of five hundred numbers for LLVM to take apart again, an array that is read from
+it, sliced or passed on costs about 5 ns, and a call from Python unpacks them all. So there are two types more:
+
+- ``borrow(x)``, in a kernel: the same array (or tuple of arrays) without an owner, so that there is nothing to count;
+  what is sliced out of it has none either.
+- ``hold(x)``, outside: the same named tuple with a table of where its arrays are and of its numbers. Python sees the
+  tuple. A kernel gets the table's address, reads a field when it is asked for it by name, and finds borrowed arrays.
+
+The caller must keep the originals alive: arguments of a kernel called from Python are, arrays made inside a kernel are
+not. Nothing may be allocated from a borrowed array (``copy``, arithmetic on whole arrays): it would never be freed.
 """
 
-from numba import types
-from numba.core import cgutils, config
-from numba.core.datamodel.models import ArrayModel
-from numba.extending import intrinsic, register_model
+from typing import Any, TypeVar, cast
 
-__all__ = ["borrow"]
+import numpy as np
+from numba import typeof, types
+from numba.core import cgutils, config
+from numba.core.datamodel.models import ArrayModel, PrimitiveModel
+from numba.core.imputils import lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import NativeValue, intrinsic, register_model, typeof_impl, unbox
+from numba.np.arrayobj import populate_array
+
+__all__ = ["Held", "borrow", "hold"]
+
+Fields = TypeVar("Fields", bound=tuple[Any, ...])
+WORD = 8  # bytes: a number, the address of an array, or one of its sizes
+NUMBERS = (types.int64, types.float64, types.boolean)
 
 
 def borrow_plain(value):
@@ -92,6 +107,143 @@ def _borrow(typing_context, value):
         return _strike(context, builder, signature.args[0], arguments[0])
 
     return borrowed(value)(value), generate
+
+
+class Held(types.Type):
+    """The address of a table: the fields of a named tuple, one after the other."""
+
+    def __init__(self, tuple_type):
+        self.tuple_type = tuple_type
+        self.places, at = {}, 0
+        for name, kind in zip(tuple_type.fields, tuple_type.types, strict=True):
+            self.places[name] = at
+            at += words_of(kind)
+        super().__init__(f"held({tuple_type})")
+
+    def field(self, name):
+        """The type of a field."""
+        return self.tuple_type.types[self.tuple_type.fields.index(name)]
+
+
+def words_of(kind):
+    """How many words of the table a field takes: an array its address and its shape."""
+    if isinstance(kind, types.BaseNamedTuple):
+        return sum(words_of(part) for part in kind.types)
+    if isinstance(kind, types.Array) and kind.layout == "C":
+        return 1 + kind.ndim
+    if kind == types.none:
+        return 0
+    if kind in NUMBERS:
+        return 1
+    raise TypeError(f"a {kind} cannot be held")
+
+
+@register_model(Held)
+class HeldModel(PrimitiveModel):
+    """One pointer."""
+
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, cgutils.intp_t.as_pointer())
+
+
+@infer_getattr
+class HeldFields(AttributeTemplate):
+    """Numbers, borrowed arrays, and tuples that are held too."""
+
+    key = Held
+
+    def generic_resolve(self, kind, name):
+        """The type that is read."""
+        if name not in kind.places:
+            return None
+        part = kind.field(name)
+        return Held(part) if isinstance(part, types.BaseNamedTuple) else borrowed(part)
+
+
+@lower_getattr_generic(Held)
+def read_field(context, builder, kind, table, name):
+    """Read one field of the table."""
+    part, at = kind.field(name), kind.places[name]
+
+    def word(k):
+        return builder.gep(table, [cgutils.intp_t(at + k)], inbounds=True)
+
+    if isinstance(part, types.BaseNamedTuple):
+        return word(0)
+    if part == types.none:
+        return context.get_dummy_value()
+    if part == types.boolean:
+        return builder.icmp_signed("!=", builder.load(word(0)), cgutils.intp_t(0))
+    if not isinstance(part, types.Array):
+        return builder.load(builder.bitcast(word(0), context.get_value_type(part).as_pointer()))
+    kind = borrowed(part)
+    array = context.make_array(kind)(context, builder)
+    itemsize = cgutils.intp_t(context.get_abi_sizeof(context.get_data_type(part.dtype)))
+    shape = [builder.load(word(1 + k)) for k in range(part.ndim)]
+    strides = [itemsize]
+    for size in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], size))
+    data = builder.inttoptr(builder.load(word(0)), array.data.type)
+    populate_array(array, data=data, shape=shape, strides=strides, itemsize=itemsize, meminfo=None)
+    return array._getvalue()
+
+
+class Handle:
+    """A named tuple and its table."""
+
+    __slots__ = ("address", "kind", "source", "table")
+
+    def __init__(self, source):
+        self.source, self.kind = source, Held(typeof(source))
+        self.table = np.array(list(_words(source, self.kind.tuple_type)), dtype=np.int64)
+        self.address = self.table.ctypes.data
+
+    def __getattr__(self, name):
+        return getattr(self.source, name)
+
+    def _replace(self, **changes):
+        return hold(self.source._replace(**changes))
+
+    def __iter__(self):
+        return iter(self.source)
+
+    def __reduce__(self):  # the table is of this process and of these arrays
+        return hold, (self.source,)
+
+
+def _words(value, kind):
+    if isinstance(kind, types.BaseNamedTuple):
+        for part, its_kind in zip(value, kind.types, strict=True):
+            yield from _words(part, its_kind)
+    elif isinstance(kind, types.Array):
+        yield value.ctypes.data
+        yield from value.shape
+    elif kind == types.float64:
+        yield int(np.float64(value).view(np.int64))
+    elif kind != types.none:
+        yield int(value)
+
+
+@typeof_impl.register(Handle)
+def _typeof_handle(value, context):
+    return value.kind
+
+
+@unbox(Held)
+def _unbox_handle(kind, value, c):
+    number = c.pyapi.object_getattr_string(value, "address")
+    address = c.pyapi.long_as_longlong(number)
+    c.pyapi.decref(number)
+    pointer = c.builder.inttoptr(address, c.context.get_value_type(kind))
+    return NativeValue(pointer, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
+
+
+def hold(fields: Fields) -> Fields:
+    """A named tuple of C-contiguous arrays, numbers, None and such tuples, to be handed to kernels as one address.
+
+    It looks like the tuple: fields are read by name or unpacked.
+    """
+    return fields if config.DISABLE_JIT else cast(Fields, Handle(fields))
 
 
 borrow = borrow_plain if config.DISABLE_JIT else _borrow

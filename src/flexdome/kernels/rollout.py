@@ -139,13 +139,14 @@ def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buf
     utilities that the episode realised.
     """
     p, nxt, f, mu = truth
-    states, actions, rewards, utilities, values, q, x, _, _, none = buffers
+    states, actions, rewards, utilities = buffers.states, buffers.actions, buffers.rewards, buffers.utilities
+    values = buffers.values
     cell_of, pi, lam = core.counts.cell_of, core.policy.pi, core.policy.lam
     m = lam.size
     for i in range(m):
         out[t, 1 + m + i] = lam[i]
     if exact[t]:
-        exact_values(cell_of, pi, settings.C, p, nxt, f, mu, values, q, x)
+        exact_values(cell_of, pi, settings.C, p, nxt, f, mu, values, buffers.q, buffers.x)
         for j in range(1 + m):
             out[t, j] = values[j]
     roll_out(
@@ -157,7 +158,7 @@ def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buf
         out[t, at + j] = 0.0
         for h in range(actions.size):
             out[t, at + j] += rewards[h] if j == 0 else utilities[j - 1, h]
-    return thresholds[t] if thresholds.size > 0 else none
+    return thresholds[t] if thresholds.size > 0 else buffers.none
 
 
 @kernel

@@ -1,9 +1,10 @@
 """Switches that are thrown when a kernel is compiled.
 
 A field of a tuple that is None when a kernel is called is of a type of its own, so the kernel is compiled for it. Numba
-leaves what hangs on it to LLVM: ``if settings.slips is not None`` is typed, lowered and only then thrown away. The pass
-here writes None where such a field is read, once everything is inlined and before any type is inferred, and Numba's own
-pruning of dead branches does the rest: what is switched off is not compiled.
+leaves what hangs on it to LLVM: ``if settings.slips`` is typed, lowered and only then thrown away. The pass here writes
+False where such a field is read, once everything is inlined and before any type is inferred, and Numba's own pruning
+of dead branches does the rest: what is switched off is not compiled. A field that is False or True is looked at when
+the kernel runs.
 """
 
 from numba import types
@@ -11,16 +12,17 @@ from numba.core import ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions
+from numba.core.typed_passes import InlineOverloads
 from numba.core.untyped_passes import InlineInlinables
 
-from flexdome.kernels.borrow import borrow
+from flexdome.kernels.borrow import Held, borrow
 
 __all__ = ["Compiler"]
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class NoneFields(FunctionPass):
-    """Write None for fields of arguments that are None."""
+    """Write False for fields of arguments that are None."""
 
     _name = "none_fields"
 
@@ -46,6 +48,7 @@ class NoneFields(FunctionPass):
                 return type_of(value.name)
             if isinstance(value, ir.Expr) and value.op == "getattr":
                 kind = type_of(value.value.name)
+                kind = kind.tuple_type if isinstance(kind, Held) else kind
                 if isinstance(kind, types.BaseNamedTuple) and value.attr in kind.fields:
                     return kind.types[kind.fields.index(value.attr)]
             if isinstance(value, ir.Expr) and value.op == "call" and len(value.args) == 1:
@@ -71,18 +74,23 @@ class NoneFields(FunctionPass):
                 if isinstance(statement, ir.Assign):
                     value = statement.value
                     if isinstance(value, ir.Expr) and value.op == "getattr" and of_value(value) == types.none:
-                        statement.value, changed = ir.Const(None, value.loc), True
+                        statement.value, changed = ir.Const(False, value.loc), True
         if changed:
             state.func_ir._definitions = build_definitions(state.func_ir.blocks)
         return changed
 
 
 class Compiler(CompilerBase):
-    """Numba's compiler, with that pass."""
+    """Numba's compiler, with that pass, and without the one that inlines overloads.
+
+    That one ends by removing what it takes to be dead: also what is stored into an array whose way from an argument it
+    cannot follow, as through :func:`~flexdome.kernels.borrow.borrow`.
+    """
 
     def define_pipelines(self):
         """One: nopython."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(NoneFields, InlineInlinables)
+        passes.passes = [step for step in passes.passes if step[0] is not InlineOverloads]
         passes.finalize()
         return [passes]

@@ -42,7 +42,7 @@ def learn_anchored(
     ``weights``, ``v``, ``q`` (W,) and ``alpha`` (m,) are work; ``v`` and ``alpha`` end as those of
     :func:`flexdome.learners.primal_dual.kernels.plan` do.
     """
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     A, C, m, H = settings.A, settings.C, policy.lam.size, counts.n_cells.size
     keep = 1.0 / (1.0 + eta * tau)
     weights[:] = 0.0
@@ -77,8 +77,7 @@ def learn_anchored(
 @kernel
 def step_anchored(core, anchor, settings, eta, tau, eps, rho, episode, step, alpha, played):
     """One episode of the learner."""
-    core, anchor, settings, eps = borrow(core), borrow(anchor), borrow(settings), borrow(eps)
-    step, alpha, played = borrow(step), borrow(alpha), borrow(played)
+    eps, step, alpha, played = borrow(eps), borrow(step), borrow(alpha), borrow(played)
     states, actions, rewards, utilities, thresholds = borrow(episode)
     learn_anchored(
         core, anchor, settings, eta, tau, eps, rho, step[0], step[1], step[2], alpha, states, actions, rewards,
@@ -89,7 +88,6 @@ def step_anchored(core, anchor, settings, eta, tau, eps, rho, episode, step, alp
 @kernel
 def record_anchored(core, anchor, settings, episode):
     """Add the data of one episode; the policy stays."""
-    core, anchor, settings = borrow(core), borrow(anchor), borrow(settings)
     states, actions, rewards, utilities, thresholds = borrow(episode)
     record(core, settings, states, actions, rewards, utilities, thresholds)
     open_anchors(core, anchor, settings)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import as_float
 from flexdome.errors import ValidationError
+from flexdome.kernels.borrow import hold
 from flexdome.learners.options import checked
 from flexdome.learners.primal_dual.anchor_kernels import Anchor, open_anchors, record_anchored, step_anchored
 from flexdome.learners.primal_dual.family import PrimalDualLearner
@@ -101,9 +102,8 @@ class AnchorDOME(PrimalDualLearner):
             "bonus_scale": bonus_scale,
         }
         H, _, A = self.model.shape
-        self.anchor = Anchor(
-            _zeros(H * A * self.model.C), np.zeros(problem.constraints), np.zeros(H, dtype=np.int64)
-        )  # fmt: skip
+        logits, lam = _zeros(H * A * self.model.C), np.zeros(problem.constraints)
+        self.anchor = hold(Anchor(logits, lam, np.zeros(H, dtype=np.int64)))
         open_anchors(self.model.core, self.anchor, self.settings)
 
     @changing

@@ -74,7 +74,7 @@ def unvisited(settings, h, m, q):
     for j in range(m + 2):
         cap = settings.caps[h * settings.W + j]
         own = settings.form.bonus[2] if j == m + 1 else phi
-        after = q[j] if settings.spread is not None else 0.0
+        after = q[j] if settings.spread else 0.0
         q[j] = cap if settings.form.optimistic else min(own + after, cap)
 
 
@@ -85,7 +85,7 @@ def set_known_base(core, settings, row, n, spread, phi):
     A mean that is known has no bonus of its own. With full optimism at N = 0, what is not known of a mean counts as 1,
     what follows as the largest value there is; where the transitions are known, nothing of what follows is unknown.
     """
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     W, m, A_C = settings.W, policy.lam.size, settings.A * settings.C
     following = float(counts.n_cells.size - row // A_C - 1)  # the largest value after this step
     blind = False
@@ -93,7 +93,7 @@ def set_known_base(core, settings, row, n, spread, phi):
         blind = counts.n_visits[row] == 0.0
     rest = width(settings, n, spread, True)
     if blind:
-        rest = 0.0 if settings.known_p is not None else following
+        rest = 0.0 if settings.known_p else following
     for j in range(1 + m):
         mean = settings.known[j, row] if settings.known.size > 0 else np.nan
         if not np.isnan(mean):
@@ -102,7 +102,7 @@ def set_known_base(core, settings, row, n, spread, phi):
             work.base[row * W + j] = 1.0 + rest
         else:
             work.base[row * W + j] = (counts.sum_r[row] if j == 0 else counts.sum_d[j - 1, row]) / n + phi
-    if blind and settings.known_p is None:
+    if blind and not settings.known_p:
         work.base[row * W + 1 + m] = settings.caps[row // A_C * W + 1 + m]
     else:
         work.base[row * W + 1 + m] = settings.form.bonus[2] * np.sqrt(1.0 / n)
@@ -111,14 +111,14 @@ def set_known_base(core, settings, row, n, spread, phi):
 @kernel(inline=True)
 def set_base(core, settings, row):
     """r-bar = r^ + phi, d-bar = d^ + phi, and phi_p log A for the entropy (eq. 6 of the paper), of a tried row."""
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     W, m = settings.W, policy.lam.size
     inverse, base, pool_count = counts.inverse, work.base, counts.pool_count
     spread = 0.0
     if settings.form.anytime and counts.n_visits[row] == 0.0:
         spread = np.sqrt(float(settings.S))
-    elif (settings.form.variance or settings.form.anytime) and counts.n_visits[row] > 0.0 and settings.known_p is None:
-        if settings.form.slips is not None and row // (settings.A * settings.C) + 1 == counts.n_cells.size:
+    elif (settings.form.variance or settings.form.anytime) and counts.n_visits[row] > 0.0 and not settings.known_p:
+        if settings.form.slips and row // (settings.A * settings.C) + 1 == counts.n_cells.size:
             s, a = counts.state_of[counts.n_cells.size - 1, row % settings.C], row // settings.C % settings.A
             for following in range(settings.S):
                 spread += np.sqrt(work.last[s, a, following] * inverse[row])
@@ -127,7 +127,7 @@ def set_base(core, settings, row):
             spread += np.sqrt(share * (1.0 - share) if settings.form.variance else share)
     n = max(counts.n_visits[row], 1.0)
     phi = width(settings, n, spread, False)
-    if settings.revealed is not None:
+    if settings.revealed:
         set_known_base(core, settings, row, n, spread, phi)
     else:
         base[row * W] = counts.sum_r[row] * inverse[row] + phi
@@ -139,7 +139,6 @@ def set_base(core, settings, row):
 @kernel
 def set_all_bases(core, settings):
     """:func:`set_base` for every tried row: what is not stored in files."""
-    core, settings = borrow(core), borrow(settings)
     counts = core.counts
     A_C = settings.A * settings.C
     for h in range(counts.n_cells.size):
@@ -156,7 +155,7 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
         counts.alpha_count[:] = 0.0
     count_episode(core, settings, states, actions, rewards, utilities, thresholds)
     H = actions.size
-    if settings.form.slips is not None and settings.known_p is None:
+    if settings.form.slips and not settings.known_p:
         s, a = states[H - 1], actions[H - 1]
         if counts.n_visits[row_of(core, settings, H - 1, s, a)] == 1.0:
             work.last[s, a] = 0.0  # every state alike until now, where something is known
@@ -168,7 +167,6 @@ def record(core, settings, states, actions, rewards, utilities, thresholds):
 @kernel
 def record_only(core, settings, episode):
     """Add the data of one episode; the policy stays."""
-    core, settings = borrow(core), borrow(settings)
     states, actions, rewards, utilities, thresholds = borrow(episode)
     record(core, settings, states, actions, rewards, utilities, thresholds)
 
@@ -176,7 +174,7 @@ def record_only(core, settings, episode):
 @kernel(inline=True)
 def uniform_entropy(settings):
     """The entropy of a state never visited."""
-    return np.log(float(settings.A)) / (settings.A if settings.form.slips is not None else 1.0)
+    return np.log(float(settings.A)) / (settings.A if settings.form.slips else 1.0)
 
 
 @kernel(inline=True)
@@ -184,7 +182,7 @@ def cell_entropy(core, settings, h, cell):
     """The entropy of a cell of step h, as it enters the cell's value."""
     policy = core.policy
     disorder = policy.entropy[cell]
-    if settings.form.slips is not None:
+    if settings.form.slips:
         disorder = 0.0
         for a in range(settings.A):
             row = (h * settings.A + a) * settings.C + cell - h * settings.C
@@ -226,7 +224,7 @@ def initial_value(core, settings, tau, v, q):
     ``q`` holds what :func:`evaluate_optimistic` left there, the values of an action never tried at the first step:
     those of a state never visited.
     """
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     W, m = settings.W, policy.lam.size
     disorder = uniform_entropy(settings)
     v[:] = 0.0
@@ -244,9 +242,9 @@ def initial_value(core, settings, tau, v, q):
 @kernel(inline=True)
 def evaluate_step(core, settings, h, weights, q, entropy_weight):
     """Values of step h under the current policy, and Q_y of every action in ``core.work.y``."""
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     A, C, m = settings.A, settings.C, policy.lam.size
-    W = BLOCK if settings.wide is None else settings.W  # a constant, for the compiler
+    W = settings.W if settings.wide else BLOCK  # a constant, for the compiler
     pool_cell, pool_count, start, length = counts.pool_cell, counts.pool_count, counts.start, counts.length
     inverse, values, base, caps = counts.inverse, work.values, work.base, settings.caps
     pi, y, untried = policy.pi, work.y, policy.untried
@@ -263,7 +261,7 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
         disorder = cell_entropy(core, settings, h, cell)
         start_value(values, cell, W, untried[cell], q, entropy_weight * disorder, psi)
     slipped = False
-    if settings.form.slips is not None:
+    if settings.form.slips:
         slipped = h + 1 == counts.n_cells.size
     if slipped:  # as if it were earned at the last step
         for k in range(h * A * C, h * A * C + n_tried[h]):
@@ -283,7 +281,7 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
 @kernel(inline="late")
 def mean_after(core, settings, h, tau, q):
     """``q`` from the values of an untried action at step h to the mean value over all states of that step."""
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     C, W, m, S, n = settings.C, settings.W, policy.lam.size, settings.S, counts.n_cells[h]
     disorder = uniform_entropy(settings)
     q[0 if settings.form.joint else m + 1] += tau * disorder if settings.form.joint else disorder
@@ -297,7 +295,7 @@ def mean_after(core, settings, h, tau, q):
 @kernel(inline="late")
 def choose_greedy(core, settings, h, weights, q):
     """Play the action of largest Q_y (the first of equals) in every cell of step h, and set the values to its."""
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     A, C, W = settings.A, settings.C, settings.W
     y, pi, logits, inverse, values = work.y, policy.pi, policy.logits, counts.inverse, work.values
     for c in range(counts.n_cells[h]):
@@ -328,12 +326,12 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
     A greedy learner moves to the best action instead, and the values are that action's. Actions never tried share one
     Q, which is not computed again for each; on return ``q`` holds that of the first step.
     """
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     A, C, W, m = settings.A, settings.C, settings.W, policy.lam.size
     H = counts.n_cells.size
     entropy_weight = tau if settings.form.joint else 1.0
     q[:] = 0.0
-    if settings.form.slips is not None:
+    if settings.form.slips:
         slip_after(core, settings, tau, q)
     for h in range(H - 1, -1, -1):
         if settings.form.joint:
@@ -344,7 +342,7 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
             again = move and h == 0
         for _ in range(2 if again else 1):
             evaluate_step(core, settings, h, weights, q, entropy_weight)
-            if move and settings.form.greedy is not None:
+            if move and settings.form.greedy:
                 choose_greedy(core, settings, h, weights, q)
             elif move:
                 mirror_step(
@@ -352,7 +350,7 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
                     counts.n_cells[h], keep, eta,
                 )  # fmt: skip
                 move = not again  # once
-        if settings.spread is not None and h > 0:
+        if settings.spread and h > 0:
             mean_after(core, settings, h, tau, q)
 
 
@@ -377,10 +375,10 @@ def plan(core, settings, eta, tau, eps, weights, v, q, alpha):
     weights[:] = 0.0
     weights[0] = 1.0
     for i in range(m):
-        weights[1 + i] = eta * policy.lam[i] if settings.form.greedy is not None else policy.lam[i]
+        weights[1 + i] = eta * policy.lam[i] if settings.form.greedy else policy.lam[i]
     weights[m + 1] = 0.0 if settings.form.joint else tau
     evaluate_optimistic(core, settings, weights, q, tau, 1.0 - eta * tau, eta, True)
-    if settings.form.greedy is not None:
+    if settings.form.greedy:
         initial_value(core, settings, tau, policy.plan, q)
         return
     initial_value(core, settings, tau, v, q)
@@ -406,10 +404,10 @@ def move_queue(core, settings, eps, v, alpha):
 @kernel(inline=True)
 def learn(core, settings, eta, tau, eps, weights, v, q, alpha, states, actions, rewards, utilities, thresholds):
     """One episode: plan from the past and then add its data, or the other way round where the settings say so."""
-    if settings.form.greedy is not None:
+    if settings.form.greedy:
         move_queue(core, settings, eps, v, alpha)
     data_first = False
-    if settings.form.data_first or settings.form.greedy is not None:
+    if settings.form.data_first or settings.form.greedy:
         data_first = True
     for part in range(2):
         if (part == 0) == data_first:
@@ -421,7 +419,7 @@ def learn(core, settings, eta, tau, eps, weights, v, q, alpha, states, actions, 
 @kernel
 def first_plan(core, settings, step, alpha):
     """The plan of a greedy learner that has seen nothing."""
-    core, settings, step, alpha = borrow(core), borrow(settings), borrow(step), borrow(alpha)
+    step, alpha = borrow(step), borrow(alpha)
     plan(core, settings, 0.0, 0.0, alpha, step[0], step[1], step[2], alpha)
 
 
@@ -431,7 +429,7 @@ def observe_primal_dual(core, settings, eta, tau, eps, episode, step, alpha, pla
 
     ``played[0]`` counts the episode here, not in the caller: an interrupt may come between the two.
     """
-    core, settings, eps, step, alpha = borrow(core), borrow(settings), borrow(eps), borrow(step), borrow(alpha)
+    eps, step, alpha = borrow(eps), borrow(step), borrow(alpha)
     states, actions, rewards, utilities, thresholds = borrow(episode)
     learn(
         core, settings, eta, tau, eps, step[0], step[1], step[2], alpha, states, actions, rewards, utilities, thresholds
@@ -442,7 +440,7 @@ def observe_primal_dual(core, settings, eta, tau, eps, episode, step, alpha, pla
 @kernel
 def estimate(core, settings, tau, step):
     """Evaluate the current policy on the current optimistic model; ``step[1]`` holds its estimated values."""
-    core, settings, step = borrow(core), borrow(settings), borrow(step)
+    step = borrow(step)
     step[0] = 0.0
     evaluate_optimistic(core, settings, step[0], step[2], tau, 1.0, 0.0, False)
     initial_value(core, settings, tau, step[1], step[2])

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.learners.seen.kernels import add_outcome, count_thresholds, count_visit, new_cell, record
 
@@ -181,7 +180,7 @@ def open_row(core, own, settings, choices, row, rem):
         own.lucky[i, row] = 0.0
 
 
-@kernel(inline=True)
+@kernel
 def open_new(core, own, settings, choices):
     """Give the cells made since the last call the values of a state never visited."""
     A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
@@ -203,7 +202,6 @@ def open_new(core, own, settings, choices):
 @kernel
 def reopen(core, own, settings, choices):
     """What is taken to be true of every action never tried, in the units there are: for files."""
-    core, own, settings = borrow(core), borrow(own), borrow(settings)
     A, C, H = settings.A, settings.C, core.counts.n_cells.size
     for h in range(H):
         for a in range(A):
@@ -215,24 +213,23 @@ def reopen(core, own, settings, choices):
 @kernel
 def open_cells(core, own, settings, choices):
     """:func:`measure` and :func:`open_new`, for files and revealed parts."""
-    core, own, settings = borrow(core), borrow(own), borrow(settings)
     measure(own, settings, core.counts.n_cells.size)
     open_new(core, own, settings, choices)
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def known(settings, j, row):
     """Whether mean j (0 the reward's) of a row is known; it is of all rows or of none."""
     return settings.known.size > 0 and not np.isnan(settings.known[j, row])
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def doubt(core, own, settings, choices, row, h, j, L):
     """Length of the interval in which target j of a row may lie: d_j + U_j, or for j = 0 the reward r + lam . d + V.
 
     L rem for the reward and b_j rem for a utility where nothing is known.
     """
-    rest = 0.0 if settings.known_p is not None else float(core.counts.n_cells.size - h - 1)
+    rest = 0.0 if settings.known_p else float(core.counts.n_cells.size - h - 1)
     width = own.scales.width
     if j > 0:
         return width[j - 1] * (rest if known(settings, j, row) else rest + 1.0)
@@ -247,16 +244,9 @@ def doubt(core, own, settings, choices, row, h, j, L):
 @kernel
 def open_known(core, own, settings, choices):
     """Where something is known: Q_d and the errors of every row never visited, and what is pooled at first."""
-    core, own, settings = borrow(core), borrow(own), borrow(settings)
-    reopen_known(core, own, settings, choices)
-
-
-@kernel(inline=True)
-def reopen_known(core, own, settings, choices):
-    """:func:`open_known`, within a kernel."""
     A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
     for h in range(H):
-        half = 0.0 if settings.known_p is not None else float(H - h - 1)
+        half = 0.0 if settings.known_p else float(H - h - 1)
         for k in range(h * A * C, h * A * C + core.counts.n_tried[h]):
             row = np.int64(core.counts.tried[k])
             if core.counts.n_visits[row] == 0.0:
@@ -272,7 +262,7 @@ def reopen_known(core, own, settings, choices):
                     own.s2[i, row] = doubt(core, own, settings, choices, row, h, 1 + i, 1.0) ** 2 / 12.0
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def mean_of(pool_cell, pool_count, start, n, inverse, values, W, j):
     """Mean of value j over the successors of a row."""
     mean = 0.0
@@ -287,13 +277,13 @@ def shrunk(n, seen, pooled, prior, weight):
     return (n * seen + weight * pooled) / (n + weight) + prior / n
 
 
-@kernel(inline=True)
+@kernel
 def refresh_row(core, own, settings, choices, row, h, L, sums):
     """Step (1) of one visited row: r~, squared standard errors, and luck; ``sums`` gets the sample (co)variances."""
     A, C, W, m = settings.A, settings.C, settings.W, core.policy.lam.size
     start, length = (
         core.counts.start[row],
-        np.int64(0 if settings.known_p is not None else core.counts.length[row]),
+        np.int64(0 if settings.known_p else core.counts.length[row]),
     )  # known: no error
     cell, count, values = core.counts.pool_cell, core.counts.pool_count, core.work.values
     n, here = core.counts.n_visits[row], 0.0
@@ -363,7 +353,6 @@ def luck_of(core, own, settings, h, c):
 @kernel
 def weigh_luck(core, own, settings):
     """The luck of every state, after the last sweep; its occupancies are overwritten."""
-    core, own, settings = borrow(core), borrow(own), borrow(settings)
     for h in range(core.counts.n_cells.size):
         for c in range(core.counts.n_cells[h]):
             own.luck[h * settings.C + c] = luck_of(core, own, settings, h, c)
@@ -372,7 +361,6 @@ def weigh_luck(core, own, settings):
 @kernel
 def refresh_all(core, own, settings, choices, L):
     """Step (1) of all rows, and then the pooled variances."""
-    core, own, settings = borrow(core), borrow(own), borrow(settings)
     A, C, H, sums = settings.A, settings.C, core.counts.n_cells.size, own.sums
     for h in range(H):
         sums[:] = 0.0
@@ -382,7 +370,7 @@ def refresh_all(core, own, settings, choices, L):
             if core.counts.n_visits[row] > 0.0:
                 refresh_row(core, own, settings, choices, row, h, L, sums)
                 often += core.counts.n_visits[row] > 1.0
-        for a in range(0 if settings.revealed is not None else A):
+        for a in range(0 if settings.revealed else A):
             for row in range((h * A + a) * C, (h * A + a) * C + core.counts.n_cells[h]):
                 if core.counts.n_visits[row] == 0.0:
                     open_row(core, own, settings, choices, row, float(H - h))
@@ -392,14 +380,13 @@ def refresh_all(core, own, settings, choices, L):
             if j > 0:
                 both = core.policy.lam[j - 1] * most**2 / (12.0 * L) + sums[core.policy.lam.size + j]
                 own.pooled[core.policy.lam.size + j, h] = both / (1.0 + often)
-    if settings.revealed is not None:
-        reopen_known(core, own, settings, choices)
+    if settings.revealed:
+        open_known(core, own, settings, choices)
 
 
 @kernel
 def refresh(core, own, settings, choices, states, actions, L):
     """Step (1) of the rows of one episode."""
-    core, own, settings, states, actions = borrow(core), borrow(own), borrow(settings), borrow(states), borrow(actions)
     A, C, H = settings.A, settings.C, core.counts.n_cells.size
     for h in range(H):
         for k in range(0 if choices.shared else h, H if choices.shared else h + 1):
@@ -453,7 +440,7 @@ def add_spread(core, own, settings, row, n, reward, utilities, h):
                 own.m2_d[i, row] += gap * gap * (n / (n - 1.0))
 
 
-@kernel(inline=True)
+@kernel
 def record_shared(core, own, settings, states, actions, rewards, utilities, thresholds):
     """Counts, sums, successors and running variances of one episode, each transition at every step."""
     A, C, H = settings.A, settings.C, actions.size
@@ -475,9 +462,6 @@ def record_shared(core, own, settings, states, actions, rewards, utilities, thre
 @kernel
 def add_episode(core, own, settings, choices, states, actions, rewards, utilities, thresholds):
     """Counts, sums and running variances of one episode."""
-    core, own, settings = borrow(core), borrow(own), borrow(settings)
-    states, actions, rewards = borrow(states), borrow(actions), borrow(rewards)
-    utilities, thresholds = borrow(utilities), borrow(thresholds)
     A, C, H, m = settings.A, settings.C, actions.size, core.policy.lam.size
     if choices.shared:
         record_shared(core, own, settings, states, actions, rewards, utilities, thresholds)

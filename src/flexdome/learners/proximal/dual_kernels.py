@@ -35,12 +35,14 @@ class Search(NamedTuple):
     residual: float
 
 
-@kernel(inline=True)
+@kernel
 def jacobian(core, own, settings, choices, tau):
     """J_ij = (1 / tau) sum x Adv_i Adv_j, and a ridge."""
     A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
     J, width = own.dual.jacobian, own.scales.width
-    J[:] = 0.0
+    for i in range(m):
+        for j in range(m):
+            J[i, j] = 0.0
     for h in range(H):
         for a in range(A):
             for c in range(core.counts.n_cells[h]):
@@ -75,7 +77,7 @@ def eliminate(J, one, other):
         other[k] /= J[k, k]
 
 
-@kernel(inline=True)
+@kernel
 def newton_step(core, own, settings, choices, scene):
     """``dual.step``: -J^-1 (g + s b) over the free multipliers, with s = 0 or what keeps the sum at the ceiling."""
     lam, dual, width = core.policy.lam, own.dual, own.scales.width
@@ -109,7 +111,7 @@ def cap(core, own, scene):
             core.policy.lam[i] *= scene.ceiling / total
 
 
-@kernel(inline=True)
+@kernel
 def move(core, own, choices, scene, low, high):
     """Take the Newton step; with one constraint the root is between ``low`` and ``high``, and they come back."""
     lam, dual = core.policy.lam, own.dual
@@ -150,7 +152,7 @@ def start_search():
     return Search(NEWTON, 0, 0, np.inf, -np.inf, np.inf, False, np.inf, np.inf)
 
 
-@kernel(inline=True)
+@kernel
 def remember(core, own, search, seen):
     """One more trial, and the best so far with its multipliers."""
     safe, short, residual = search.safe, search.short, search.residual
@@ -186,7 +188,7 @@ def turn(search, stage):
     )
 
 
-@kernel(inline=True)
+@kernel
 def after_newton(core, own, settings, choices, scene, search, seen):
     """The next Newton trial; after the last one the best is raised, or taken where it is shown safe."""
     lam, dual = core.policy.lam, own.dual
@@ -207,7 +209,7 @@ def after_newton(core, own, settings, choices, scene, search, seen):
     )  # fmt: skip
 
 
-@kernel(inline=True)
+@kernel
 def after_raising(core, own, choices, scene, search, seen):
     """The multipliers that are short doubled; where there is no more to raise, the best trial."""
     search = remember(core, own, search, seen)

@@ -28,7 +28,6 @@ __all__ = [
     "SMALLEST_SHARE",
     "learn_proximal",
     "observe_proximal",
-    "plan_proximal",
     "record_proximal",
 ]
 
@@ -37,7 +36,7 @@ PLANNED, KEPT, SEARCHED, MIXED, AGAIN, PLAYED = 0, 1, 2, 3, 4, 5  # what was loo
 LARGEST_SHARE, SMALLEST_SHARE = 0.5, 1.0 / 64.0  # of the optimistic plan, mixed into a policy that is shown safe
 
 
-@kernel(inline=True)
+@kernel
 def copy_policy(core, settings, source, target):
     """Log-probabilities of the visited cells."""
     A, C = settings.A, settings.C
@@ -48,7 +47,7 @@ def copy_policy(core, settings, source, target):
                 target[k] = source[k]
 
 
-@kernel(inline=True)
+@kernel
 def mix_policies(core, own, settings, share):
     """``core.policy.logits``: in every state the plan with probability ``share``, else the policy that is kept."""
     A, C = settings.A, settings.C
@@ -76,10 +75,10 @@ def first_tries(core, own, settings):
 def count_untried(core, settings):
     """Actions never tried in states that were visited."""
     A, C, untried = settings.A, settings.C, 0.0
-    sure = settings.known_p is not None and known(settings, 0, 0) and known(settings, 1, 0)
+    sure = settings.known_p and known(settings, 0, 0) and known(settings, 1, 0)
     for h in range(core.counts.n_cells.size):
         untried += A * core.counts.n_cells[h] - core.counts.n_tried[h]
-        for c in range(core.counts.n_cells[h] if settings.revealed is not None and not sure else 0):
+        for c in range(core.counts.n_cells[h] if settings.revealed and not sure else 0):
             here, never = 0.0, 0.0
             for a in range(A):
                 visits = core.counts.n_visits[(h * A + a) * C + c]
@@ -109,7 +108,7 @@ def prepare(core, own, settings, choices, t, everything, states, actions):
     return Scene(L / np.sqrt(float(H) * t), np.sqrt(max(np.log(1.0 + t), choices.least)), ceiling)
 
 
-@kernel(inline=True)
+@kernel
 def after_plan(core, own, settings, choices, everything, seen):
     """What comes after the optimistic plan: it is played, or a policy is looked for that can be shown safe."""
     report = own.report
@@ -127,7 +126,7 @@ def after_plan(core, own, settings, choices, everything, seen):
     return KEPT
 
 
-@kernel(inline=True)
+@kernel
 def after_search(core, own, settings, seen):
     """What comes after the policy that was kept, or one that uses only what was tried, was looked at."""
     if seen.safe:
@@ -141,7 +140,7 @@ def after_search(core, own, settings, seen):
     return AGAIN
 
 
-@kernel(inline=True)
+@kernel
 def after_mixing(core, own, settings, seen):
     """What comes after a mixture was looked at: half of the share, and in the end the safe policy alone."""
     share = own.report.share[0]
@@ -163,7 +162,6 @@ def after_mixing(core, own, settings, seen):
 @kernel
 def plan(core, own, settings, choices, t, states, actions):
     """The policy and the multipliers of the next episode, from the data of t - 1 episodes."""
-    core, own, settings, states, actions = borrow(core), borrow(own), borrow(settings), borrow(states), borrow(actions)
     report, everything = own.report, t >= own.clock[0]
     if report.safe[0] > 0.0 and report.share[0] == 1.0:
         copy_policy(core, settings, core.policy.logits, own.kept)
@@ -201,35 +199,29 @@ def plan(core, own, settings, choices, t, states, actions):
 
 @kernel(inline=True)
 def learn_proximal(core, own, settings, choices, states, actions, rewards, utilities, thresholds, played):
-    """One episode: add its data, then plan the next."""
-    add_episode(core, own, settings, choices, states, actions, rewards, utilities, thresholds)
-    played[0] += 1
+    """One episode: add its data, then plan the next. One without steps adds nothing: all rows are looked at again.
+
+    ``played[0]`` counts it here, as an interrupt may come between two calls.
+    """
+    if actions.size > 0:
+        add_episode(core, own, settings, choices, states, actions, rewards, utilities, thresholds)
+        played[0] += 1
+    else:
+        own.clock[0] = 0
     if not choices.certain:
         plan(core, own, settings, choices, played[0] + own.logged[0] + 1, states, actions)
 
 
 @kernel
-def plan_proximal(core, own, settings, choices, played):
-    """Plan the next episode from all the data there are."""
-    core, own, settings = borrow(core), borrow(own), borrow(settings)
-    t = played + own.logged[0] + 1
-    own.clock[0] = t
-    none = core.counts.n_cells[:0]
-    plan(core, own, settings, choices, t, none, none)
-
-
-@kernel
 def observe_proximal(core, own, settings, choices, episode, played):
-    """One episode of ProxDOME; ``played[0]`` counts it here, as an interrupt may come between two calls."""
-    core, own, settings, played = borrow(core), borrow(own), borrow(settings), borrow(played)
+    """:func:`learn_proximal`, for callers outside."""
     states, actions, rewards, utilities, thresholds = borrow(episode)
-    learn_proximal(core, own, settings, choices, states, actions, rewards, utilities, thresholds, played)
+    learn_proximal(core, own, settings, choices, states, actions, rewards, utilities, thresholds, borrow(played))
 
 
 @kernel
 def record_proximal(core, own, settings, choices, episode):
     """Add the data of one episode that was not played; the policy stays, and the next plan looks at all rows."""
-    core, own, settings = borrow(core), borrow(own), borrow(settings)
     states, actions, rewards, utilities, thresholds = borrow(episode)
     add_episode(core, own, settings, choices, states, actions, rewards, utilities, thresholds)
     own.logged[0] += 1

@@ -122,9 +122,10 @@ import numpy.typing as npt
 from flexdome.cmdp import CMDP, Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, frozen, shown
 from flexdome.errors import InfeasibleError, ValidationError
+from flexdome.kernels.borrow import hold
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.proximal.data_kernels import Choices, open_cells, open_known
-from flexdome.learners.proximal.plan_kernels import observe_proximal, plan_proximal, record_proximal
+from flexdome.learners.proximal.plan_kernels import observe_proximal, record_proximal
 from flexdome.learners.proximal.state import proximal_arrays, proximal_state, restore_proximal, set_scales
 from flexdome.learners.proximal.sweep_kernels import EXACTLY, TOLERANCE
 from flexdome.learners.seen.counts import OptimisticModel
@@ -140,6 +141,8 @@ LUCK = 0.25  # c_luck: what a plan may owe to lucky estimates counts with it
 LEAST = 5.5  # z is at least its root: from the first verdict on, three standard errors
 LICENCE = 0.02  # first tries in an episode for which a plan may be played that is not shown safe
 PLANS = 3  # after logged data, so that values, the variances taken of them, and the pooled ones belong together
+NO_STEPS = np.zeros(0, dtype=np.int64)
+NO_EPISODE = (NO_STEPS, NO_STEPS, np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
 
 
 @dataclass(frozen=True)
@@ -295,7 +298,7 @@ class ProxDOME(Learner):
         if share_steps and not problem.stationary:
             raise ValidationError("share_steps is True; it must not be where the problem is not said to be stationary")
         shared = problem.stationary if share_steps is None else share_steps
-        self.choices = Choices(
+        choices = Choices(
             bonus=as_float("bonus_scale", bonus_scale, low=0.0, high=LARGEST),
             prior=as_float("prior_scale", prior_scale, low=0.0, high=1e9),
             weight=as_float("pool_weight", pool_weight, low=0.0, high=1e9),
@@ -308,10 +311,11 @@ class ProxDOME(Learner):
             shared=shared and problem.horizon > 1,
             certain=False,
         )
+        self.choices = hold(choices)
         self.model = OptimisticModel(problem)
-        self.settings = self.model.settings(problem, LARGEST)
+        self.settings = self.model.settings(problem, LARGEST, off=False)
         self.own = proximal_arrays(self.model)
-        if self.settings.revealed is not None:
+        if self.settings.revealed:
             self.model.reveal(problem, self.settings)
             if problem.utilities is not None:
                 set_scales(self.own.scales, problem.utilities)
@@ -335,7 +339,7 @@ class ProxDOME(Learner):
 
     def _plan(self) -> None:
         if self._optimum is None:
-            plan_proximal(self.model.core, self.own, self.settings, self.choices, self.episode)
+            self._learn(NO_EPISODE)
             return
         core, best = self.model.core, self._optimum
         H, S, A = self.model.shape
@@ -348,6 +352,9 @@ class ProxDOME(Learner):
         report.numbers[:] = 0.0
         report.value[0], report.utilities[:], report.thresholds[:] = best.value, best.utilities, self.problem.thresholds
         report.safe[0] = report.solved[0] = report.share[0] = 1.0
+
+    def _learn(self, data: tuple[Any, ...]) -> None:
+        observe_proximal(self.model.core, self.own, self.settings, self.choices, data, self._played)
 
     @property
     @reading
@@ -374,7 +381,7 @@ class ProxDOME(Learner):
         """Learn from one episode played with ``policy`` and plan the next; a bad one is refused and changes nothing."""
         data = self._checked(episode)
         self.reserve()
-        observe_proximal(self.model.core, self.own, self.settings, self.choices, data, self._played)
+        self._learn(data)
 
     @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
@@ -408,7 +415,7 @@ class ProxDOME(Learner):
             infeasible=self._infeasible(),
             tolerance=np.maximum(
                 TOLERANCE * (max(self.choices.margin, 0.5) * z * report.errors),
-                EXACTLY * self.problem.horizon * widths if self.settings.revealed is not None else 0.0,
+                EXACTLY * self.problem.horizon * widths if self.settings.revealed else 0.0,
             ),
         )
 
@@ -470,7 +477,7 @@ class ProxDOME(Learner):
         }
 
     def _state(self) -> Arrays:
-        return proximal_state(self.model, self.own, self.settings.known_p is not None)
+        return proximal_state(self.model, self.own, bool(self.settings.known_p))
 
     def _restore(self, state: Arrays) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
+from flexdome.kernels.borrow import hold
 from flexdome.learners.proximal.data_kernels import (
     Choices,
     Dual,
@@ -61,7 +62,7 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
     H, _, A = model.shape
     m, rows = model.core.policy.lam.size, H * A * model.C
     numbers = np.zeros(len(Report._fields) - 1 + len(BY_CONSTRAINT) * (m - 1))
-    return Proximal(
+    own = Proximal(
         m2_r=_zeros(rows),
         m2_d=_zeros((m, rows)),
         seen=_zeros(rows),
@@ -86,6 +87,7 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
         dual=Dual(**{name: np.zeros(m) for name in Dual._fields[:-1]}, jacobian=np.zeros((m, m))),
         sums=np.zeros(1 + 2 * m),
     )
+    return hold(own)
 
 
 def proximal_state(model: OptimisticModel, own: Proximal, known_p: bool) -> Arrays:
@@ -164,7 +166,7 @@ def restore_proximal(
     own.clock[:] = read.count("clock", (1,), 0, EXACT)
     own.report.numbers[:] = read.take("report", own.report.numbers.shape, -LARGEST_SUM, LARGEST_SUM)
     read.finish()
-    if settings.revealed is not None:
+    if settings.revealed:
         open_known(core, own, settings, choices)
 
 

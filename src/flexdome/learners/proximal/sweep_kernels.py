@@ -36,13 +36,13 @@ class Verdict(NamedTuple):
     full: bool  # the multipliers are at their ceiling
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def optimistic(core, own, settings, choices, row, rest, L, top):
     """Q of a row that is in the list: r~ + lam . d^ + p^ V, and the most that is possible of what is not known."""
     W, m, lam = settings.W, core.policy.lam.size, core.policy.lam
     total = own.q[row * W]
-    if settings.revealed is not None and core.counts.n_visits[row] == 0.0:
-        total += 0.0 if settings.known_p is not None else top * rest
+    if settings.revealed and core.counts.n_visits[row] == 0.0:
+        total += 0.0 if settings.known_p else top * rest
         for i in range(m):
             total += lam[i] * (settings.known[1 + i, row] if known(settings, 1 + i, row) else own.scales.top[i])
     else:
@@ -51,7 +51,7 @@ def optimistic(core, own, settings, choices, row, rest, L, top):
     return total
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def cautious(core, own, settings, choices, row, never, each):
     """Q of a row that is in the list, without hope: r^ + lam . (d^ - c s) + p^ V; ``never`` where it was not tried."""
     W, m, lam = settings.W, core.policy.lam.size, core.policy.lam
@@ -62,7 +62,7 @@ def cautious(core, own, settings, choices, row, never, each):
     return never if core.counts.n_visits[row] == 0.0 and doubt > 0.0 else total
 
 
-@kernel(inline=True)
+@kernel
 def backward(core, own, settings, choices, scene, mode):
     """One soft Bellman sweep: Q and V, the softmax policy or the present one, and its plug-in utilities."""
     A, C, W, H = settings.A, settings.C, settings.W, core.counts.n_cells.size
@@ -124,7 +124,7 @@ def begin(core, own, settings, choices):
             own.mass[c] = p
 
 
-@kernel(inline=True)
+@kernel
 def forward(core, own, settings, choices):
     """Occupancy under the empirical model; in the report plug-in values, and sum x^2 s2 in the place of the errors."""
     A, C, m, H = settings.A, settings.C, core.policy.lam.size, core.counts.n_cells.size
@@ -186,7 +186,7 @@ def forward(core, own, settings, choices):
                 errors[i] += total * total
 
 
-@kernel(inline=True)
+@kernel
 def judge(core, own, settings, choices, scene):
     """Margins and slack g of the policy that was just swept, and whether its multipliers are the right ones.
 
@@ -199,7 +199,7 @@ def judge(core, own, settings, choices, scene):
         margin = scene.z * np.sqrt(choices.margin**2 * report.errors[i] + choices.samples**2 * dual.error[i])
         margin += choices.luck * dual.luck[i]
         near = TOLERANCE * (max(choices.margin, 0.5) * scene.z * error)  # of the margin, unless that is switched off
-        if settings.revealed is not None:  # a utility that is known has no margin
+        if settings.revealed:  # a utility that is known has no margin
             near = max(near, EXACTLY * H * width[i])
         report.errors[i], report.margin[i], dual.near[i] = error, margin, near
         dual.g[i] = report.utilities[i] - margin - report.thresholds[i]

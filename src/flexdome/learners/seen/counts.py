@@ -18,6 +18,7 @@ import numpy.typing as npt
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import LARGEST_SIZE, Float
 from flexdome.errors import ValidationError
+from flexdome.kernels.borrow import hold
 from flexdome.kernels.lanes import BLOCK, LANES, TOGETHER
 from flexdome.learners.seen.kernels import Core, Counts, Policy, Settings, Work, set_all_means
 
@@ -96,11 +97,13 @@ class OptimisticModel:
             last=_zeros((S, A, S) if slips else (0, 0, 0)),
             after=_zeros(S if slips else 0),
         )
-        self.core = Core(counts, policy, work)
+        self.core = hold(Core(counts, policy, work))
         self.reserve()
 
-    def settings(self, problem: Problem, dual_bound: float, spread: bool = False, form: Any = None) -> Settings:
-        """The constants of a learner on this model."""
+    def settings(
+        self, problem: Problem, dual_bound: float, spread: bool = False, form: Any = None, off: bool | None = None
+    ) -> Settings:
+        """The constants of a learner on this model; ``off`` is what a switch is that is not on."""
         H, S, A = self.shape
         m = problem.constraints
         caps = np.zeros((H, self.W))
@@ -109,23 +112,24 @@ class OptimisticModel:
         caps[:, m + 1] = remaining * np.log(A)
         starts = np.flatnonzero(problem.initial)
         known_p = problem.transitions is not None
-        return Settings(
+        settings = Settings(
             A=A,
             C=self.C,
             W=self.W,
             S=S,
-            wide=self.W > BLOCK or None,
-            spread=spread or None,
+            wide=self.W > BLOCK or off,
+            spread=spread or off,
             caps=caps.ravel(),
             dual_bound=dual_bound,
             thresholds=np.array(problem.thresholds),
             starts=starts,
             start_p=problem.initial[starts],
             known=self._known_means(problem),
-            known_p=known_p or None,
-            revealed=known_p or problem.rewards is not None or problem.utilities is not None or None,
+            known_p=known_p or off,
+            revealed=known_p or problem.rewards is not None or problem.utilities is not None or off,
             form=form,
         )
+        return hold(settings)
 
     def _known_means(self, problem: Problem) -> Float:
         """(1 + m, rows) with NaN for what is not revealed, or of size 0."""

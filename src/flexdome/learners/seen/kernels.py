@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER
 
@@ -99,7 +98,8 @@ class Core(NamedTuple):
 class Settings(NamedTuple):
     """What does not change from episode to episode.
 
-    A switch is True or None: kernels are compiled for what is on (:mod:`flexdome.kernels.switches`).
+    A switch is True or off. Where off is None, kernels are compiled for what is on (:mod:`flexdome.kernels.switches`);
+    where it is False, they look when they run, and are compiled once.
     """
 
     A: int
@@ -122,7 +122,7 @@ class Settings(NamedTuple):
 @kernel
 def new_cell(core, settings, h, s):
     """Make the cell of (h, s) on its first visit: uniform policy, nothing known of any action."""
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     A, C, W = settings.A, settings.C, settings.W
     c = counts.n_cells[h]
     counts.n_cells[h] += 1
@@ -169,15 +169,15 @@ def count_visit(core, settings, h, c, a, following):
     A, C = settings.A, settings.C
     row = (h * A + a) * C + c
     if counts.n_visits[row] == 0.0:
-        if settings.revealed is None:
+        if not settings.revealed:
             counts.tried[h * A * C + counts.n_tried[h]] = row
             counts.tried_cell[h * A * C + counts.n_tried[h]] = h * C + c
             counts.n_tried[h] += 1
             policy.untried[h * C + c] -= policy.pi[row]
-        elif settings.spread is not None and settings.known_p is None:  # no longer every state alike
+        elif settings.spread and not settings.known_p:  # no longer every state alike
             counts.start[row], counts.length[row] = 0, 0
     counts.n_visits[row] += 1.0
-    if settings.known_p is not None:
+    if settings.known_p:
         return row
     counts.inverse[row] = 1.0 / counts.n_visits[row]
     if following >= 0:
@@ -206,11 +206,11 @@ def count_thresholds(alpha_sum, alpha_count, thresholds):
 @kernel(inline="late")
 def set_means(core, settings, row):
     """r^ and d^ of a listed row, or what is known of them."""
-    counts, policy, work = core
+    counts, policy, work = core.counts, core.policy, core.work
     W, m, n = settings.W, policy.lam.size, max(counts.n_visits[row], 1.0)
     for j in range(1 + m):
         total = counts.sum_r[row] if j == 0 else counts.sum_d[j - 1, row]
-        mean = total / n if settings.revealed is not None else total * counts.inverse[row]
+        mean = total / n if settings.revealed else total * counts.inverse[row]
         if settings.known.size > 0 and not np.isnan(settings.known[j, row]):
             mean = settings.known[j, row]
         work.base[row * W + j] = mean
@@ -220,7 +220,6 @@ def set_means(core, settings, row):
 @kernel
 def set_all_means(core, settings):
     """:func:`set_means` for every listed row: what is not stored in files."""
-    core, settings = borrow(core), borrow(settings)
     counts = core.counts
     A_C = settings.A * settings.C
     for h in range(counts.n_cells.size):

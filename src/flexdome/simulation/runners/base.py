@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from flexdome.cmdp import CMDP
 from flexdome.cmdp.validation import Float
+from flexdome.kernels.borrow import hold
 from flexdome.kernels.lanes import BLOCK
 from flexdome.kernels.rollout import Buffers
 
@@ -79,7 +80,7 @@ class Runner(ABC):
 def buffers_of(cmdp: CMDP, W: int = BLOCK) -> Buffers:
     """Work space for one episode; ``W`` is how many values a learner's model has side by side."""
     H, S, A, m = cmdp.horizon, cmdp.states, cmdp.actions, cmdp.constraints
-    return Buffers(
+    buffers = Buffers(
         states=np.zeros(H + 1, dtype=np.int64),
         actions=np.zeros(H, dtype=np.int64),
         rewards=np.zeros(H),
@@ -91,3 +92,4 @@ def buffers_of(cmdp: CMDP, W: int = BLOCK) -> Buffers:
         alpha=np.zeros(m),
         none=np.zeros((0, 0)),
     )
+    return hold(buffers)

@@ -33,10 +33,10 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
     out : (episodes, 3 + 5 m), receives V_r and V_d (exact), lam, estimated V_r and V_d, alpha-bar, realised sums
     played : (1,), counts the episodes
     """
-    core, settings, uniforms, buffers = borrow(core), borrow(settings), borrow(uniforms), borrow(buffers)
-    eta, tau, eps = borrow(schedules)
-    truth, thresholds, out, played = borrow(truth), borrow(thresholds), borrow(out), borrow(played)
-    states, actions, rewards, utilities, _, _, _, step, alpha, _ = buffers
+    truth, uniforms, thresholds = borrow(truth), borrow(uniforms), borrow(thresholds)
+    (eta, tau, eps), out, played = borrow(schedules), borrow(out), borrow(played)
+    states, actions, rewards, utilities = buffers.states, buffers.actions, buffers.rewards, buffers.utilities
+    step, alpha = buffers.step, buffers.alpha
     weights, v, untried = step[0], step[1], step[2]
     H, m, pool = actions.size, core.policy.lam.size, core.counts.pool
     for t in range(begin, eta.size):
@@ -63,12 +63,10 @@ def run_anchored(
 
     As :func:`run_primal_dual`.
     """
-    core, anchor, settings, uniforms, buffers = (
-        borrow(core), borrow(anchor), borrow(settings), borrow(uniforms), borrow(buffers)
-    )  # fmt: skip
-    eta, tau, eps = borrow(schedules)
-    truth, thresholds, out, played = borrow(truth), borrow(thresholds), borrow(out), borrow(played)
-    states, actions, rewards, utilities, _, _, _, step, alpha, _ = buffers
+    truth, uniforms, thresholds = borrow(truth), borrow(uniforms), borrow(thresholds)
+    (eta, tau, eps), out, played = borrow(schedules), borrow(out), borrow(played)
+    states, actions, rewards, utilities = buffers.states, buffers.actions, buffers.rewards, buffers.utilities
+    step, alpha = buffers.step, buffers.alpha
     weights, v, q = step[0], step[1], step[2]
     H, m, pool = actions.size, core.policy.lam.size, core.counts.pool
     for t in range(begin, eta.size):

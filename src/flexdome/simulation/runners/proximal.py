@@ -25,12 +25,9 @@ def run_proximal(
     As :func:`flexdome.simulation.runners.primal_dual.run_primal_dual`, with ``out`` (episodes, 2 + 3 m) for V_r and V_d
     (exact), lam and realised sums, and ``reports`` (episodes, n) for what is told of each plan.
     """
-    core, own, settings, uniforms, buffers = (
-        borrow(core), borrow(own), borrow(settings), borrow(uniforms), borrow(buffers)
-    )  # fmt: skip
-    truth, thresholds, out = borrow(truth), borrow(thresholds), borrow(out)
-    reports, played, pool = borrow(reports), borrow(played), core.counts.pool
-    states, actions, rewards, utilities, _, _, _, _, _, _ = buffers
+    truth, uniforms, thresholds = borrow(truth), borrow(uniforms), borrow(thresholds)
+    out, reports, played, pool = borrow(out), borrow(reports), borrow(played), core.counts.pool
+    states, actions, rewards, utilities = buffers.states, buffers.actions, buffers.rewards, buffers.utilities
     H = actions.size
     growth = H * H if choices.shared else H  # lists that one episode may move
     for t in range(begin, exact.size):
