@@ -111,6 +111,33 @@ def bench(
     import_module(f"benchmarks.{what}").main(full)
 
 
+def warmup(
+    learners: Annotated[tuple[str, ...], tyro.conf.Positional] = (),
+    /,
+    workers: int = 2,
+) -> None:
+    """Compile what learners need ahead of time, so that nobody waits for it later.
+
+    For example:
+      flexdome warmup
+      flexdome warmup proxdome --workers 1
+
+    Args:
+        learners: their ids (all)
+        workers: processes that compile
+    """
+    from flexdome.cmdp.validation import shown
+    from flexdome.errors import ValidationError
+    from flexdome.experiments.warmup import warm_up
+    from flexdome.learners import LEARNERS
+
+    for id in learners:
+        if id not in LEARNERS:
+            raise ValidationError(f"learners has {shown(id)}; it must be one of {', '.join(LEARNERS)}")
+    for id, seconds in warm_up(learners or None, workers):
+        print(f"{id}: {seconds:.1f} s", flush=True)
+
+
 COMMANDS: dict[str, Callable[..., Any]] = {
     "list": list_,
     "run": run,
@@ -121,4 +148,5 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "resume": resume,
     "status": status,
     "bench": bench,
+    "warmup": warmup,
 }

@@ -207,6 +207,9 @@ class Handle:
     def __iter__(self):
         return iter(self.source)
 
+    def __getitem__(self, index):
+        return self.source[index]
+
     def __reduce__(self):  # the table is of this process and of these arrays
         return hold, (self.source,)
 

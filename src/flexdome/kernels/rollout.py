@@ -12,7 +12,7 @@ import numpy as np
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.vectors import expectation, propagate_rows
 
-__all__ = ["Buffers", "exact_values", "play", "play_episode", "roll_out"]
+__all__ = ["Buffers", "add_up", "exact_values", "play", "play_episode", "roll_out", "write_policy"]
 
 
 NEAR = 4096  # numbers of a dense model that are near at once: rows of so many are propagated in one pass
@@ -132,32 +132,46 @@ class Buffers(NamedTuple):
 
 
 @kernel(inline=True)
-def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers):
-    """Episode t of the current policy in the true model, left in ``buffers``; its threshold samples come back.
-
-    Row t of ``out`` receives V_r and V_d where ``exact[t]``, lam, and in its last 1 + m columns the sums of rewards and
-    utilities that the episode realised.
-    """
+def write_policy(core, settings, truth, t, exact, out, buffers):
+    """Of the current policy, to row t of ``out``: V_r and V_d where ``exact[t]``, and lam."""
     p, nxt, f, mu = truth
-    states, actions, rewards, utilities = buffers.states, buffers.actions, buffers.rewards, buffers.utilities
-    values = buffers.values
-    cell_of, pi, lam = core.counts.cell_of, core.policy.pi, core.policy.lam
+    values, lam = buffers.values, core.policy.lam
     m = lam.size
     for i in range(m):
         out[t, 1 + m + i] = lam[i]
     if exact[t]:
-        exact_values(cell_of, pi, settings.C, p, nxt, f, mu, values, buffers.q, buffers.x)
+        exact_values(
+            core.counts.cell_of, core.policy.pi, settings.C, p, nxt, f, mu, values, buffers.q, buffers.x
+        )  # fmt: skip
         for j in range(1 + m):
             out[t, j] = values[j]
-    roll_out(
-        cell_of, pi, settings.C, settings.starts, settings.start_p, p, nxt, f, uniforms, t, states, actions, rewards,
-        utilities,
-    )  # fmt: skip
+
+
+@kernel(inline=True)
+def add_up(t, out, buffers):
+    """The sums of rewards and utilities that the episode realised, in the last 1 + m columns of row t of ``out``."""
+    rewards, utilities = buffers.rewards, buffers.utilities
+    m = utilities.shape[0]
     at = out.shape[1] - 1 - m
     for j in range(1 + m):
         out[t, at + j] = 0.0
-        for h in range(actions.size):
+        for h in range(rewards.size):
             out[t, at + j] += rewards[h] if j == 0 else utilities[j - 1, h]
+
+
+@kernel(inline=True)
+def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers):
+    """Episode t of the current policy in the true model, left in ``buffers``; its threshold samples come back.
+
+    Row t of ``out`` receives what :func:`write_policy` and :func:`add_up` write.
+    """
+    p, nxt, f, _ = truth
+    write_policy(core, settings, truth, t, exact, out, buffers)
+    roll_out(
+        core.counts.cell_of, core.policy.pi, settings.C, settings.starts, settings.start_p, p, nxt, f, uniforms, t,
+        buffers.states, buffers.actions, buffers.rewards, buffers.utilities,
+    )  # fmt: skip
+    add_up(t, out, buffers)
     return thresholds[t] if thresholds.size > 0 else buffers.none
 
 

@@ -105,7 +105,8 @@ def check_learner(
     else:
         randomises = learner.id in LEARNERS and LEARNERS[learner.id].randomises
     cmdp = small_cmdp() if cmdp is None else cmdp
-    if "safe_policy" in inspect.signature(learner).parameters:
+    needs = learner.id not in LEARNERS or "safe policy" in LEARNERS[learner.id].needs
+    if needs and "safe_policy" in inspect.signature(learner).parameters:
         options.setdefault("safe_policy", safe_policy(cmdp, 0.5 * slater_gap(cmdp)))
     subject = _Subject(learner, cmdp, options, randomises)
     for check in CHECKS:

@@ -63,6 +63,7 @@ class Choices(NamedTuple):
     licence: float  # first tries in an episode for which a plan may be played that is not shown safe
     reward: float  # b_0, the largest reward of a step
     shared: bool  # what is seen at one step counts at all
+    given: np.ndarray  # (m,) utilities of a safe policy that was given, or of size 0
     certain: bool  # everything is known, thresholds too: the plan is the exact optimum, and is made once
 
 
@@ -98,6 +99,7 @@ class Report(NamedTuple):
     ceiling: np.ndarray  # (1,) whether the multipliers are at their ceiling
     first: np.ndarray  # (1,) first tries that the optimistic plan expects in an episode
     share: np.ndarray  # (1,) how much of the optimistic plan is played: 1, or what is mixed into the safe policy
+    weight: np.ndarray  # (1,) with what probability the policy is played, and not the safe policy that was given
 
 
 class Dual(NamedTuple):

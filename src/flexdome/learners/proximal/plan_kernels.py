@@ -159,6 +159,25 @@ def after_mixing(core, own, settings, seen):
     return AGAIN
 
 
+@kernel(inline=True)
+def weigh_given(core, own, settings, choices, scene):
+    """With what probability the policy just judged may be played, and the safe policy that was given otherwise.
+
+    The largest with which the mixture meets the thresholds if every utility is as small as it may be, and no smaller
+    than 0: w low + (1 - w) v_0 >= alpha. As small as it may be is less than its margin allows: what follows an action
+    never tried counts as nothing, and all that the plan may owe to lucky estimates is taken off.
+    """
+    dual, report, weight, H = own.dual, own.report, 1.0, core.counts.n_cells.size
+    blind = first_tries(core, own, settings) if choices.given.size > 0 else 0.0
+    for i in range(choices.given.size):
+        alpha = report.thresholds[i] + scene.z * choices.samples * np.sqrt(dual.error[i])
+        more = blind * own.scales.middle[i] * H + (1.0 - choices.luck) * dual.luck[i]
+        room, short = choices.given[i] - alpha, min(more - dual.g[i], alpha)
+        if short > 0.0:
+            weight = min(weight, room / (room + short)) if room > 0.0 else 0.0
+    report.weight[0] = weight
+
+
 @kernel
 def plan(core, own, settings, choices, t, states, actions):
     """The policy and the multipliers of the next episode, from the data of t - 1 episodes."""
@@ -192,6 +211,7 @@ def plan(core, own, settings, choices, t, states, actions):
             mode = EVALUATE
         if stage > SEARCHED:
             core.policy.lam[:] = own.dual.plan
+    weigh_given(core, own, settings, choices, scene)
     if everything:
         weigh_luck(core, own, settings)
     report.temperature[0], report.untried[0] = scene.tau, count_untried(core, settings)

@@ -113,7 +113,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -127,7 +126,9 @@ from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.proximal.data_kernels import Choices, open_cells, open_known
 from flexdome.learners.proximal.plan_kernels import observe_proximal, record_proximal
 from flexdome.learners.proximal.state import proximal_arrays, proximal_state, restore_proximal, set_scales
+from flexdome.learners.proximal.status import LICENCE, Status
 from flexdome.learners.proximal.sweep_kernels import EXACTLY, TOLERANCE
+from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
 from flexdome.learners.seen.counts import OptimisticModel
 from flexdome.learners.turn import changing, reading
 from flexdome.planning import Solution, solve
@@ -139,113 +140,10 @@ Arrays = dict[str, npt.NDArray[Any]]
 SAMPLES = 1.0  # c_alpha: the errors of thresholds that are estimated count with it
 LUCK = 0.25  # c_luck: what a plan may owe to lucky estimates counts with it
 LEAST = 5.5  # z is at least its root: from the first verdict on, three standard errors
-LICENCE = 0.02  # first tries in an episode for which a plan may be played that is not shown safe
 PLANS = 3  # after logged data, so that values, the variances taken of them, and the pooled ones belong together
+STREAM = 0x50524F58  # of the draws between the plan and a safe policy that was given
 NO_STEPS = np.zeros(0, dtype=np.int64)
 NO_EPISODE = (NO_STEPS, NO_STEPS, np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
-
-
-@dataclass(frozen=True)
-class Status:
-    """Why the policy of the next episode was taken; ``print`` it to read it.
-
-    Attributes
-    ----------
-    episode : the episode it was planned for
-    utilities, errors, margin, thresholds : (m,) plug-in V_d of the policy, their standard errors (with those of the
-        thresholds), c_margin z_t errors, and the thresholds known or estimated
-    slack : (m,) utilities - margin - thresholds
-    multipliers : (m,)
-    tolerance : (m,) a twentieth of the margin (of half of z_t errors, where the margin is smaller)
-    safe : (m,) whether the slack is at least -tolerance, so that the policy is shown safe
-    trials : soft Bellman sweeps that the dual solve took; ``solved`` whether it ended
-    ceiling : whether the multipliers of the optimistic plan are at their ceiling, where it aims at the utilities alone
-    share : how much of the optimistic plan is played: 1, or what is mixed into a policy that is shown safe
-    first_tries : how many actions the optimistic plan expects to try for the first time in an episode
-    infeasible : whether the data say that no policy meets the thresholds
-    untried : (step, state, action) never tried in states that were visited; where steps are shared, at any step
-    """
-
-    episode: int
-    utilities: Float
-    errors: Float
-    margin: Float
-    thresholds: Float
-    multipliers: Float
-    trials: int
-    untried: int
-    solved: bool
-    ceiling: bool
-    share: float
-    first_tries: float
-    infeasible: bool
-    tolerance: Float
-
-    @property
-    def slack(self) -> Float:
-        """(m,) what is left after the margin; negative where the policy cannot be shown safe."""
-        return self.utilities - self.margin - self.thresholds
-
-    @property
-    def safe(self) -> npt.NDArray[np.bool_]:
-        """(m,) whether the policy is shown safe."""
-        shown_safe: npt.NDArray[np.bool_] = self.slack >= -self.tolerance
-        return shown_safe
-
-    def __str__(self) -> str:
-        lines = [f"episode {self.episode}: " + self._verdict()]
-        for i, (U, error, eps, alpha, slack, lam) in enumerate(
-            zip(self.utilities, self.errors, self.margin, self.thresholds, self.slack, self.multipliers, strict=True)
-        ):
-            meets = "is below" if not self.safe[i] else "meets" if slack >= 0.0 else "meets, within its tolerance,"
-            lines.append(
-                f"  constraint {i}: utility {U:.4g} - margin {eps:.4g} ({eps / max(error, 1e-300):.3g} standard errors "
-                f"of {error:.3g}) {meets} threshold {alpha:.4g}, slack {slack:+.3g}; "
-                f"multiplier {lam:.4g}: {self._role(i)}"
-            )
-        lines.append(
-            f"  {self.trials} dual trial{'s' * (self.trials != 1)}, "
-            f"{self.untried} (step, state, action) never tried in visited states"
-        )
-        return "\n".join(lines)
-
-    def _verdict(self) -> str:
-        if self.safe.all():
-            return self._why_safe()
-        short = ", ".join(f"constraint {i} by {-self.slack[i]:.3g}" for i in np.flatnonzero(~self.safe))
-        if self.infeasible:
-            worst = int(np.argmin(self.slack))
-            against = np.flatnonzero(self.multipliers > 0)
-            conflict = f", constraints {_listed(against)} conflict" if against.size > 1 else ""
-            best = f"best {self.utilities[worst]:.4g} ± {self.errors[worst]:.2g} of constraint {worst}"
-            return f"no policy meets these thresholds, as far as the data show: {best}{conflict}; the nearest is played"
-        if self.first_tries >= LICENCE:
-            return f"not shown safe (short: {short}): {self.first_tries:.2g} actions are to be tried for the first time"
-        found = "no policy can be shown safe yet"
-        if not self.solved:
-            found = f"{self.trials} dual trials found no policy that can be shown safe"
-        return f"{found} (short: {short}); what is played aims at the utilities, to learn more"
-
-    def _why_safe(self) -> str:
-        if self.share < 1.0:
-            return (
-                f"shown safe: a policy that uses what was tried, with {self.share:.3g} of the optimistic plan, "
-                "which cannot be shown safe by itself"
-            )
-        if not self.solved:
-            return f"shown safe, but {self.trials} dual trials did not settle it; the nearest policy is played"
-        return f"shown safe: every utility less its margin meets its threshold (within {TOLERANCE:g} margins)"
-
-    def _role(self, i: int) -> str:
-        if not self.safe[i]:
-            return "not shown safe"
-        return "the constraint binds" if self.multipliers[i] > 0 else "the reward alone decides"
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    """Write out numbers, as in: 0, 1 and 2."""
-    *most, last = (str(number) for number in numbers)
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 class ProxDOME(Learner):
@@ -261,7 +159,9 @@ class ProxDOME(Learner):
     pool_weight : kappa, how many visits the pooled variance of a step counts as
     reward_scale : b_0, the largest reward of a step; the units of the utilities are measured
     share_steps : whether what is seen at one step counts at all; None does so where the problem is stationary
-    seed : recorded; ProxDOME draws no random numbers of its own
+    safe_policy : a known policy and its utilities (:class:`flexdome.SafePolicy`) to be safe with from the first episode
+        on: what is played is drawn, the plan with probability ``status().weight`` and that policy otherwise
+    seed : of those draws
 
     Examples
     --------
@@ -291,8 +191,10 @@ class ProxDOME(Learner):
         pool_weight: float = 8.0,
         reward_scale: float = 1.0,
         share_steps: bool | None = None,
+        safe_policy: Any = None,
     ) -> None:
         super().__init__(problem, episodes, seed)
+        self.safe_policy = None if safe_policy is None else as_safe_policy(self.id, problem, safe_policy)
         if not isinstance(share_steps, bool | None):
             raise ValidationError(f"share_steps is {shown(share_steps)}; it must be True, False or None")
         if share_steps and not problem.stationary:
@@ -309,6 +211,7 @@ class ProxDOME(Learner):
             licence=LICENCE,
             reward=as_float("reward_scale", reward_scale, low=1e-9, high=1e9),
             shared=shared and problem.horizon > 1,
+            given=np.zeros(0) if self.safe_policy is None else np.array(self.safe_policy.utilities),
             certain=False,
         )
         self.choices = hold(choices)
@@ -351,7 +254,7 @@ class ProxDOME(Learner):
         report = self.own.report
         report.numbers[:] = 0.0
         report.value[0], report.utilities[:], report.thresholds[:] = best.value, best.utilities, self.problem.thresholds
-        report.safe[0] = report.solved[0] = report.share[0] = 1.0
+        report.safe[0] = report.solved[0] = report.share[0] = report.weight[0] = 1.0
 
     def _learn(self, data: tuple[Any, ...]) -> None:
         observe_proximal(self.model.core, self.own, self.settings, self.choices, data, self._played)
@@ -359,9 +262,29 @@ class ProxDOME(Learner):
     @property
     @reading
     def policy(self) -> Float:
-        """(H, S, A) to play next."""
+        """(H, S, A) to play next: where a safe policy was given, the one that is drawn for the next episode."""
+        if self.safe_policy is not None and self.coins(1)[0] >= self.own.report.weight[0]:
+            return self.safe_policy.policy
+        return self._planned()
+
+    def _planned(self) -> Float:
         pi: Float = frozen(self.model.spread(self.model.core.policy.pi, 1.0 / self.problem.actions))
         return pi
+
+    @property
+    @reading
+    def mixture(self) -> tuple[Float, Float]:
+        """Weights (k,) and policies (k, H, S, A) that an episode is drawn from: the safe policy given, and the plan."""
+        if self.safe_policy is None:
+            return np.ones(1), self._planned()[None]
+        weight = float(self.own.report.weight[0])
+        return np.array([1.0 - weight, weight]), np.stack([self.safe_policy.policy, self._planned()])
+
+    def coins(self, count: int) -> Float:
+        """(count,) numbers that the next episodes are drawn with; they depend on the seed and the episode alone."""
+        bits = np.random.PCG64(np.random.SeedSequence([self.seed, STREAM]))
+        bits.advance(self.episode)
+        return np.random.Generator(bits).random(count)
 
     @property
     @reading
@@ -411,6 +334,7 @@ class ProxDOME(Learner):
             solved=bool(report.solved[0]),
             ceiling=bool(report.ceiling[0]),
             share=float(report.share[0]),
+            weight=float(report.weight[0]),
             first_tries=float(report.first[0]),
             infeasible=self._infeasible(),
             tolerance=np.maximum(
@@ -474,6 +398,7 @@ class ProxDOME(Learner):
             "pool_weight": self.choices.weight,
             "reward_scale": self.choices.reward,
             "share_steps": self.choices.shared,
+            "safe_policy": None if self.safe_policy is None else stored_safe_policy(self.safe_policy),
         }
 
     def _state(self) -> Arrays:

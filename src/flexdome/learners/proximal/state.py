@@ -195,7 +195,7 @@ def _of_version_3(own: Proximal, state: Arrays) -> Arrays:
     report = report_of(np.zeros(own.report.numbers.shape), m)
     report.numbers[: 1 + 4 * m] = told[: 1 + 4 * m]
     report.trials[:], report.temperature[:], _, report.safe[:], report.untried[:], report.solved[:] = told[1 + 4 * m :]
-    report.share[:] = 1.0
+    report.share[:] = report.weight[:] = 1.0
     return {
         **{name: part for name, part in state.items() if name not in ("told", "heat")},
         "clock": np.zeros(1, dtype=np.int64),

@@ -7,10 +7,11 @@ import numpy as np
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER
-from flexdome.kernels.rollout import play_episode
+from flexdome.kernels.rollout import add_up, play, play_episode, write_policy
 from flexdome.learners.proximal.data_kernels import Report
 from flexdome.learners.proximal.plan_kernels import learn_proximal
 from flexdome.learners.proximal.state import BY_CONSTRAINT, report_of
+from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
 
 __all__ = ["Proximal", "run_proximal"]
@@ -18,12 +19,13 @@ __all__ = ["Proximal", "run_proximal"]
 
 @kernel
 def run_proximal(
-    core, own, settings, choices, truth, uniforms, thresholds, begin, exact, out, reports, buffers, played
+    core, own, settings, choices, truth, uniforms, thresholds, given, coins, begin, exact, out, reports, buffers, played
 ):  # fmt: skip
     """Play and learn episodes ``begin`` to ``len(exact)``; the number done so far comes back.
 
     As :func:`flexdome.simulation.runners.primal_dual.run_primal_dual`, with ``out`` (episodes, 2 + 3 m) for V_r and V_d
-    (exact), lam and realised sums, and ``reports`` (episodes, n) for what is told of each plan.
+    (exact), lam and realised sums, and ``reports`` (episodes, n) for what is told of each plan. Where ``coins[t]`` is
+    not below the weight of the plan, the safe policy ``given`` (H, S, A) is played; ``coins`` is of size 0 without one.
     """
     truth, uniforms, thresholds = borrow(truth), borrow(uniforms), borrow(thresholds)
     out, reports, played, pool = borrow(out), borrow(reports), borrow(played), core.counts.pool
@@ -35,7 +37,13 @@ def run_proximal(
             return t
         for j in range(own.report.numbers.size):
             reports[t, j] = own.report.numbers[j]
-        observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
+        if coins.size == 0 or coins[t] < own.report.weight[0]:
+            observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
+        else:
+            write_policy(core, settings, truth, t, exact, out, buffers)
+            play(given, truth, uniforms, t, buffers)
+            add_up(t, out, buffers)
+            observed = thresholds[t] if thresholds.size > 0 else buffers.none
         learn_proximal(core, own, settings, choices, states, actions, rewards, utilities, observed, played)
     return exact.size
 
@@ -52,15 +60,21 @@ class Proximal(Runner):
         """Play, evaluate and learn the chunk's episodes, and fill it."""
         learner, m, count = self.learner, self.cmdp.constraints, chunk.exact.size
         out, reports = np.full((count, 2 + 3 * m), np.nan), np.zeros((count, learner.own.report.numbers.size))
-        buffers = buffers_of(self.cmdp)
+        buffers, safe = buffers_of(self.cmdp), learner.safe_policy
+        given = np.zeros((0, 0, 0)) if safe is None else safe.policy
+        coins = np.zeros(0) if safe is None else learner.coins(count)
         done = 0
         while done < count:
             learner.reserve()
             done = run_proximal(
-                learner.model.core, learner.own, learner.settings, learner.choices, self.truth, *draws, done,
-                chunk.exact, out, reports, buffers, learner._played,
+                learner.model.core, learner.own, learner.settings, learner.choices, self.truth, *draws, given, coins,
+                done, chunk.exact, out, reports, buffers, learner._played,
             )  # fmt: skip
         chunk.values[:], chunk.multipliers[:] = out[:, : 1 + m], out[:, 1 + m : 1 + 2 * m]
         chunk.realised[:] = out[:, 1 + 2 * m :]
         for name, part in zip(Report._fields[1:], report_of(reports, m)[1:], strict=True):
             chunk.diagnostics[name][:] = part if name in BY_CONSTRAINT else part[:, 0]
+        if safe is not None:
+            weights = report_of(reports, m).weight
+            known = evaluate_batch(self.cmdp.model, safe.policy[None])[0]
+            chunk.values[:] = (1.0 - weights) * known + weights * chunk.values

@@ -1,0 +1,123 @@
+"""Why ProxDOME plays what it plays, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flexdome.cmdp.validation import Float
+from flexdome.learners.proximal.sweep_kernels import TOLERANCE
+
+__all__ = ["LICENCE", "Status"]
+
+LICENCE = 0.02  # first tries in an episode for which a plan may be played that is not shown safe
+
+
+@dataclass(frozen=True)
+class Status:
+    """Why the policy of the next episode was taken; ``print`` it to read it.
+
+    Attributes
+    ----------
+    episode : the episode it was planned for
+    utilities, errors, margin, thresholds : (m,) plug-in V_d of the policy, their standard errors (with those of the
+        thresholds), c_margin z_t errors, and the thresholds known or estimated
+    slack : (m,) utilities - margin - thresholds
+    multipliers : (m,)
+    tolerance : (m,) a twentieth of the margin (of half of z_t errors, where the margin is smaller)
+    safe : (m,) whether the slack is at least -tolerance, so that the policy is shown safe
+    trials : soft Bellman sweeps that the dual solve took; ``solved`` whether it ended
+    ceiling : whether the multipliers of the optimistic plan are at their ceiling, where it aims at the utilities alone
+    share : how much of the optimistic plan is played: 1, or what is mixed into a policy that is shown safe
+    weight : with what probability the policy is played, and a safe policy that was given otherwise; 1 where none was
+    first_tries : how many actions the optimistic plan expects to try for the first time in an episode
+    infeasible : whether the data say that no policy meets the thresholds
+    untried : (step, state, action) never tried in states that were visited; where steps are shared, at any step
+    """
+
+    episode: int
+    utilities: Float
+    errors: Float
+    margin: Float
+    thresholds: Float
+    multipliers: Float
+    trials: int
+    untried: int
+    solved: bool
+    ceiling: bool
+    share: float
+    weight: float
+    first_tries: float
+    infeasible: bool
+    tolerance: Float
+
+    @property
+    def slack(self) -> Float:
+        """(m,) what is left after the margin; negative where the policy cannot be shown safe."""
+        return self.utilities - self.margin - self.thresholds
+
+    @property
+    def safe(self) -> npt.NDArray[np.bool_]:
+        """(m,) whether the policy is shown safe."""
+        shown_safe: npt.NDArray[np.bool_] = self.slack >= -self.tolerance
+        return shown_safe
+
+    def __str__(self) -> str:
+        lines = [f"episode {self.episode}: " + self._verdict()]
+        if self.weight < 1.0:
+            lines.append(f"  played with probability {self.weight:.3g}, the safe policy that was given otherwise")
+        for i, (U, error, eps, alpha, slack, lam) in enumerate(
+            zip(self.utilities, self.errors, self.margin, self.thresholds, self.slack, self.multipliers, strict=True)
+        ):
+            meets = "is below" if not self.safe[i] else "meets" if slack >= 0.0 else "meets, within its tolerance,"
+            lines.append(
+                f"  constraint {i}: utility {U:.4g} - margin {eps:.4g} ({eps / max(error, 1e-300):.3g} standard errors "
+                f"of {error:.3g}) {meets} threshold {alpha:.4g}, slack {slack:+.3g}; "
+                f"multiplier {lam:.4g}: {self._role(i)}"
+            )
+        lines.append(
+            f"  {self.trials} dual trial{'s' * (self.trials != 1)}, "
+            f"{self.untried} (step, state, action) never tried in visited states"
+        )
+        return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if self.safe.all():
+            return self._why_safe()
+        short = ", ".join(f"constraint {i} by {-self.slack[i]:.3g}" for i in np.flatnonzero(~self.safe))
+        if self.infeasible:
+            worst = int(np.argmin(self.slack))
+            against = np.flatnonzero(self.multipliers > 0)
+            conflict = f", constraints {_listed(against)} conflict" if against.size > 1 else ""
+            best = f"best {self.utilities[worst]:.4g} ± {self.errors[worst]:.2g} of constraint {worst}"
+            return f"no policy meets these thresholds, as far as the data show: {best}{conflict}; the nearest is played"
+        if self.first_tries >= LICENCE:
+            return f"not shown safe (short: {short}): {self.first_tries:.2g} actions are to be tried for the first time"
+        found = "no policy can be shown safe yet"
+        if not self.solved:
+            found = f"{self.trials} dual trials found no policy that can be shown safe"
+        return f"{found} (short: {short}); what is played aims at the utilities, to learn more"
+
+    def _why_safe(self) -> str:
+        if self.share < 1.0:
+            return (
+                f"shown safe: a policy that uses what was tried, with {self.share:.3g} of the optimistic plan, "
+                "which cannot be shown safe by itself"
+            )
+        if not self.solved:
+            return f"shown safe, but {self.trials} dual trials did not settle it; the nearest policy is played"
+        return f"shown safe: every utility less its margin meets its threshold (within {TOLERANCE:g} margins)"
+
+    def _role(self, i: int) -> str:
+        if not self.safe[i]:
+            return "not shown safe"
+        return "the constraint binds" if self.multipliers[i] > 0 else "the reward alone decides"
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """Write out numbers, as in: 0, 1 and 2."""
+    *most, last = (str(number) for number in numbers)
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,127 @@
+"""ProxDOME from a safe policy: what is played is drawn, and the mixture is safe from the first episode on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flexdome as fd
+from flexdome.learners.proximal.proxdome import ProxDOME
+
+SMALL = {"states": 4, "actions": 3, "horizon": 3}
+UNSEEN = [("paper-v1", seed) for seed in range(610, 617)] + [("independent-v1", seed) for seed in range(610, 617)]
+UNSEEN += [("opposed-v1", seed) for seed in range(610, 616)]
+
+
+def made(name: str, seed: int, episodes: int = 600, **options: object) -> tuple[fd.CMDP, ProxDOME]:
+    cmdp = fd.make_cmdp(name, seed=seed, **SMALL)
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    return cmdp, fd.ProxDOME(cmdp.problem(), episodes=episodes, seed=seed, safe_policy=safe, **options)
+
+
+def weight_by_hand(learner: ProxDOME) -> float:
+    """The largest w with w low + (1 - w) v_0 >= alpha, by bisection, from the status and the model alone."""
+    status, own, A = learner.status(), learner.own, learner.problem.actions
+    H, C = learner.problem.horizon, learner.settings.C
+    x, visits = own.x.reshape(H, A, C), learner.model.core.counts.n_visits.reshape(H, A, C)
+    cells = learner.model.core.counts.n_cells
+    blind = sum(x[h, a, c] for h in range(H) for a in range(A) for c in range(cells[h]) if visits[h, a, c] == 0)
+    lucky = 0.75 * own.dual.luck  # a quarter is in the margin
+    low = np.maximum(status.utilities - status.margin - lucky - blind * own.scales.middle * H, 0.0)
+    assert learner.safe_policy is not None
+    lower, upper = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (lower + upper)
+        meets = middle * low + (1.0 - middle) * learner.safe_policy.utilities >= status.thresholds - 1e-15
+        lower, upper = (middle, upper) if meets.all() else (lower, middle)
+    return upper if upper > 1.0 - 1e-12 else lower
+
+
+def test_it_keeps_every_rule_of_a_learner() -> None:
+    cmdp = fd.make_cmdp("paper-v1", seed=3, **SMALL)
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    fd.check_learner(fd.ProxDOME, cmdp, randomises=True, safe_policy=safe)
+
+
+@pytest.mark.parametrize("name", ["paper-v1", "opposed-v1"])
+def test_the_weight_is_the_largest_that_is_safe_in_the_worst_case(name: str) -> None:
+    cmdp, learner = made(name, 5, episodes=10_000)
+    seen = []
+    for _ in range(25):
+        fd.simulate(learner, cmdp, 40, seed=5)
+        seen.append(learner.status().weight)
+        assert seen[-1] == pytest.approx(weight_by_hand(learner), abs=1e-9)
+    assert min(seen) < 0.9 < max(seen)
+
+
+def test_no_episode_is_unsafe_on_twenty_problems_never_looked_at() -> None:
+    worst, plain = [], []
+    for name, seed in UNSEEN:
+        cmdp, learner = made(name, seed)
+        worst.append(fd.simulate(learner, cmdp, seed=seed).strong_violation[-1])
+        plain.append(fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=600), cmdp, seed=seed).strong_violation[-1])
+    assert len(UNSEEN) == 20
+    assert max(worst) == 0.0
+    assert np.median(plain) > 1.0
+
+
+def test_before_anything_is_known_the_plan_may_be_worth_nothing() -> None:
+    cmdp, learner = made("independent-v1", 7)
+    assert learner.safe_policy is not None
+    v, alpha = learner.safe_policy.utilities[0], cmdp.alpha[0]
+    assert learner.status().weight == pytest.approx((v - alpha) / v)
+    weights, policies = learner.mixture
+    assert weights == pytest.approx([1.0 - learner.status().weight, learner.status().weight])
+    assert np.array_equal(policies[0], learner.safe_policy.policy)
+    assert "the safe policy that was given otherwise" in str(learner.status())
+
+
+def test_what_is_played_is_drawn_with_the_weight_and_by_the_seed() -> None:
+    cmdp, learner = made("independent-v1", 8)
+    assert learner.safe_policy is not None
+    drawn = 0
+    for _ in range(300):
+        drawn += np.array_equal(learner.policy, learner.safe_policy.policy)
+        learner.episode += 1
+    assert drawn == pytest.approx(300 * (1.0 - learner.status().weight), abs=4 * np.sqrt(300) / 2)
+    one, other = (
+        fd.ProxDOME(cmdp.problem(), seed=seed, safe_policy=learner.safe_policy).coins(5) for seed in (0, 1)
+    )  # fmt: skip
+    assert not np.array_equal(one, other)
+
+
+def test_a_file_brings_back_the_safe_policy_and_the_draws(tmp_path: Path) -> None:
+    cmdp, learner = made("opposed-v1", 9)
+    fd.simulate(learner, cmdp, 50, seed=2)
+    learner.save(tmp_path / "learner.npz")
+    again = fd.load_learner(tmp_path / "learner.npz")
+    one, other = fd.simulate(learner, cmdp, 50, seed=2), fd.simulate(again, cmdp, 50, seed=2)
+    assert np.array_equal(one.diagnostics["weight"], other.diagnostics["weight"])
+    assert np.array_equal(one.realised, other.realised)
+    assert isinstance(again, ProxDOME)
+    assert again.status().weight == learner.status().weight
+
+
+def test_a_threshold_above_the_safe_policy_leaves_nothing_to_draw() -> None:
+    _, learner = made("independent-v1", 10)
+    assert learner.safe_policy is not None
+    learner.set_thresholds(learner.safe_policy.utilities + 0.1)
+    assert learner.status().weight == 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"utilities": [0.0]}, r"safe_policy.utilities\[0\] is 0.0; it must exceed the threshold"),
+        ({"utilities": [np.nan]}, r"safe_policy.utilities\[0\] is nan"),
+        ({"policy": np.zeros((1, 1, 1))}, r"safe_policy.policy has shape \(1, 1, 1\)"),
+    ],
+)
+def test_a_safe_policy_that_is_none_is_refused(change: dict[str, object], message: str) -> None:
+    cmdp = fd.make_cmdp("paper-v1", seed=1, **SMALL)
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    given = {"policy": safe.policy, "utilities": safe.utilities, **change}
+    with pytest.raises(fd.FlexDOMEError, match=message):
+        fd.ProxDOME(cmdp.problem(), safe_policy=given)
