@@ -58,6 +58,9 @@ M(lam) = b_0 + sum_i lam_i top_i::
           mixed half and half is kept.
       (4) play, add what was seen; where t = next was just reached, luck of (h, s) = sqrt(log(k) / 2) with k the sum
           of exp(-(max Q^ - Q^)^2 / (2 (s2_0 + sum_a pi s2_0))) over the actions tried, Q^ = r^ + lam . d^ + p^ V
+      with a safe policy pi_0 of utilities v_0 given: play the policy of (3) with probability w, pi_0 otherwise,
+          w the largest for which w low_i + (1 - w) v_0i >= a_i + c_alpha z sqrt(sa_i) for all i, with
+          low_i = max(0, U_{i,1}(s_1) - eps_i - (1 - c_luck) sum x luck lucky_i - H mid_i sum of x where n = 0)
       where t = next was just reached (1) is done for all cells, otherwise for those of the last episode
 
 The residual is the largest of the abs(e_i) whose conditions are not met, the shortfall the largest of 0 and the
@@ -137,6 +140,7 @@ from flexdome.theory.schedules import LARGEST
 __all__ = ["ProxDOME", "Status"]
 
 Arrays = dict[str, npt.NDArray[Any]]
+BONUS, MARGIN = 0.65, 1.3  # c_bonus and c_margin with all caution
 SAMPLES = 1.0  # c_alpha: the errors of thresholds that are estimated count with it
 LUCK = 0.25  # c_luck: what a plan may owe to lucky estimates counts with it
 LEAST = 5.5  # z is at least its root: from the first verdict on, three standard errors
@@ -153,6 +157,8 @@ class ProxDOME(Learner):
     ----------
     problem : what may be known; its Slater gap is not used
     episodes : how many are planned, for ``simulate``; nothing else depends on it
+    caution : one dial from bold (0) to cautious (1): c_margin = 1.3 caution, c_luck = caution / 4 and c_bonus =
+        0.65 (1 + 3 caution) / 4, where they are not given by themselves
     bonus_scale : c_bonus
     margin_scale : c_margin
     prior_scale : c_prior, the doubt about an action's spread that all its visits share
@@ -185,8 +191,9 @@ class ProxDOME(Learner):
         episodes: int = 80_000,
         seed: int = 0,
         *,
-        bonus_scale: float = 0.65,
-        margin_scale: float = 1.3,
+        caution: float = 1.0,
+        bonus_scale: float | None = None,
+        margin_scale: float | None = None,
         prior_scale: float = 0.25,
         pool_weight: float = 8.0,
         reward_scale: float = 1.0,
@@ -200,13 +207,18 @@ class ProxDOME(Learner):
         if share_steps and not problem.stationary:
             raise ValidationError("share_steps is True; it must not be where the problem is not said to be stationary")
         shared = problem.stationary if share_steps is None else share_steps
+        self.caution = as_float("caution", caution, low=0.0, high=1.0)
         choices = Choices(
-            bonus=as_float("bonus_scale", bonus_scale, low=0.0, high=LARGEST),
+            bonus=BONUS * (1.0 + 3.0 * self.caution) / 4.0
+            if bonus_scale is None
+            else as_float("bonus_scale", bonus_scale, low=0.0, high=LARGEST),
             prior=as_float("prior_scale", prior_scale, low=0.0, high=1e9),
             weight=as_float("pool_weight", pool_weight, low=0.0, high=1e9),
-            margin=as_float("margin_scale", margin_scale, low=0.0, high=LARGEST),
+            margin=MARGIN * self.caution
+            if margin_scale is None
+            else as_float("margin_scale", margin_scale, low=0.0, high=LARGEST),
             samples=SAMPLES,
-            luck=LUCK,
+            luck=LUCK * self.caution,
             least=LEAST,
             licence=LICENCE,
             reward=as_float("reward_scale", reward_scale, low=1e-9, high=1e9),
@@ -392,6 +404,7 @@ class ProxDOME(Learner):
         return {
             "episodes": self.episodes,
             "seed": self.seed,
+            "caution": self.caution,
             "bonus_scale": self.choices.bonus,
             "margin_scale": self.choices.margin,
             "prior_scale": self.choices.prior,
