@@ -31,6 +31,18 @@ def count_all(states, actions, observed, log_level, visits, sums, successors, se
 
 
 @kernel
+def _sort(values, order):
+    """Put the indices ``order`` in falling order of ``values``, by insertion: less work than one row of every state."""
+    for i in range(1, order.size):
+        one = order[i]
+        k = i
+        while k > 0 and values[order[k - 1]] < values[one]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = one
+
+
+@kernel
 def least_value(policy, mu, low, p, moved, work):
     """min over the set of E[sum_h f_h]: f_h(s, a) >= ``low``, rows of p within ``moved`` of ``p`` in half the L1 norm.
 
@@ -39,12 +51,12 @@ def least_value(policy, mu, low, p, moved, work):
     lead to the worst state. ``work`` is (2, S).
     """
     H, S, A = policy.shape
-    after, here = work[0], work[1]
+    after, here, best_first = work[0], work[1], np.arange(S)
     after[:] = 0.0
     for h in range(H - 1, -1, -1):
         f = low[h if low.shape[0] > 1 else 0]
         k = h if p.shape[0] > 1 else 0
-        best_first = np.argsort(-after)
+        _sort(after, best_first)
         worst = after[best_first[S - 1]]
         for s in range(S):
             here[s] = 0.0

@@ -82,7 +82,7 @@ class Monitor:
     >>> while monitor.observe(fd.Episode([0, 1], [0, 0], [0.5, 0.5], [1.0, 0.0])) is None:
     ...     pass
     >>> monitor.alarm.episode, print(monitor.alarm.message)
-    utility 0 is at most 1.48 with confidence 0.99, below its threshold, 1.5
+    utility 0 is below its threshold, 1.5, with confidence 0.99: it is at most 1.48
     (14, None)
     """
 
@@ -94,6 +94,8 @@ class Monitor:
         if self._laws.silent.any():
             i = int(np.argmax(self._laws.silent))
             raise ValidationError(f"thresholds[{i}] is nan, to be estimated from its samples; {HOW}")
+        self._sampled = bool(self._laws.sampled.any())
+        self._shape = problem.constraints, problem.horizon
         self.reset()
 
     def reset(self) -> None:
@@ -154,14 +156,13 @@ class Monitor:
     def _arrays(self, episode: Episode) -> tuple[Float, Float, Float | None]:
         """Rewards (H,), utilities (m, H) and (m,) mean samples; of plain arrays without another look."""
         rewards, utilities = episode.rewards, episode.utilities
-        H, m = self.problem.horizon, self.problem.constraints
         if (
-            not self._laws.sampled.any()
+            not self._sampled
             and type(rewards) is np.ndarray
             and type(utilities) is np.ndarray
             and rewards.dtype == utilities.dtype == np.float64
-            and rewards.shape == (H,)
-            and utilities.shape == (m, H)
+            and rewards.shape == self._shape[1:]
+            and utilities.shape == self._shape
             and rewards.flags.c_contiguous
             and utilities.flags.c_contiguous
         ):
@@ -210,8 +211,8 @@ class Monitor:
             i, t = int(j) - 1, int(self._found[k, j])
             if k == 1:
                 least = " at least" if self._laws.sampled[i] else ""
-                text = f"utility {i} is at most {self.upper[i]:.4g} {sure}, below its threshold,{least} "
-                self._raise("violation", i, t, f"{text}{self._threshold(i):.4g}")
+                text = f"utility {i} is below its threshold,{least} {self._threshold(i):.4g}, {sure}"
+                self._raise("violation", i, t, f"{text}: it is at most {self.upper[i]:.4g}")
             else:
                 what = "reward" if j == 0 else f"utility {i}"
                 text = f"the mean of the {what} is not what it was, {sure}: the plant or the policy has changed"

@@ -61,7 +61,7 @@ class LowerSequence:
     def __init__(
         self, delta: float = 0.05, method: Method = "betting", points: int = POINTS, also: npt.ArrayLike = ()
     ) -> None:
-        self.delta = as_confidence(delta)
+        self.delta = as_float("delta", delta, 1e-300, 1.0)
         if self.delta == 1.0:
             raise ValidationError(
                 "delta is 1.0; it must be less than 1: a sequence that may always be wrong says nothing"
