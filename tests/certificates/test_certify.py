@@ -155,7 +155,7 @@ def test_three_constraints_each_have_a_verdict():
     cmdp = small(m=3, thresholds=[0.1, 0.1, 0.1])
     pi = some_policy(cmdp)
     truth = fd.evaluate(cmdp, pi)
-    alpha = truth.utilities + [-0.4, 0.4, 0.0]
+    alpha = truth.utilities + np.array([-0.4, 0.4, 0.0])
     certificate = fd.certify(pi, fd.Problem(3, 2, 3, 0, alpha, 0.01), fd.play(pi, cmdp, 3000))
     assert [v.verdict for v in certificate.verdicts] == ["certified safe", "certified unsafe", "not yet"]
     assert in_bounds(certificate, truth)

@@ -128,7 +128,7 @@ def test_sampled_thresholds_have_bounds_of_their_own(declared):
 def test_thresholds_of_an_unknown_law_are_refused():
     with pytest.raises(ValidationError, match=r"thresholds\[1\] is nan.*threshold_range"):
         fd.Monitor(one_step([0.5, math.nan]))
-    with pytest.raises(ValidationError, match="delta is 0.0"):
+    with pytest.raises(ValidationError, match=r"delta is 0\.0"):
         fd.Monitor(one_step([0.5]), 0.0)
     with pytest.raises(ValidationError, match="problem is a"):
         fd.Monitor(3)
