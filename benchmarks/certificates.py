@@ -79,9 +79,7 @@ def part(log: Recorded, first: int, count: int) -> Recorded:
 def is_wrong(certificate: Any, truth: Any, alpha: np.ndarray) -> bool:
     """Whether any bound is."""
     low, high = certificate.value
-    sampled = [
-        not v.threshold_lower <= a <= v.threshold_upper for v, a in zip(certificate.verdicts, alpha, strict=True)
-    ]
+    pairs = zip(certificate.verdicts, alpha, strict=True)
     return (
         not low <= truth.value <= high
         or bool((certificate.lower > truth.utilities).any())
@@ -234,8 +232,8 @@ def tables(covered: Any, certified: Any, powered: Any, changed: Any) -> str:
     names = list(dict.fromkeys(row["policy"] for row in certified))
     lines += [
         "",
-        f"Median episodes until certified safe (delta = 0.05, {FEW} runs, - where not within {MOST:,}), and the policy's "
-        "least slack in % of H:",
+        f"Median episodes until certified safe (delta = 0.05, {FEW} runs, - where not within {MOST:,}), and the "
+        "policy's least slack in % of H:",
         "",
         f"| family | {' | '.join(f'{name} | slack' for name in names)} |",
         f"|---|{'---|---|' * len(names)}",
@@ -248,8 +246,8 @@ def tables(covered: Any, certified: Any, powered: Any, changed: Any) -> str:
         "",
         f"The monitor (delta = 0.05): median episodes until the alarm at violations of 1, 5 and 10 % of H "
         f"({powered[0]['runs']} runs, - where not within {ALARM_WITHIN:,}), alarms without a violation; "
-        f"and a change of what is played, in % of H, with the median episodes until it is seen ({FEW} runs) and how many "
-        "were seen before:",
+        f"and a change of what is played, in % of H, with the median episodes until it is seen ({FEW} runs) and how "
+        "many were seen before:",
         "",
         "| family | 1 % | 5 % | 10 % | false alarms | change | seen after | false |",
         "|---|---|---|---|---|---|---|---|",
