@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests import naive_certificates as naive
 
 from flexdome.certificates import LowerSequence, Sequence, kernels
-from flexdome.certificates.sequences import betting_grid
+from flexdome.certificates.model_kernels import count_all
+from flexdome.certificates.sequences import betting_grid, betting_lower
 from flexdome.errors import ValidationError
 
 METHODS = ("betting", "bernstein")
@@ -26,6 +27,43 @@ def test_both_kernels_equal_the_formulas_of_the_paper(xs, a):
     betting = LowerSequence(a, points=16)
     np.testing.assert_allclose(betting.path(xs), naive.betting(xs, a, betting.grid[0].tolist()), rtol=1e-12, atol=0)
     np.testing.assert_allclose(LowerSequence(a, "bernstein").path(xs), naive.bernstein(xs, a), rtol=1e-9, atol=1e-12)
+
+
+@given(st.lists(st.floats(0.0, 2.0), min_size=1, max_size=25), st.floats(1e-3, 0.9))
+def test_all_at_once_is_the_limit_of_ever_finer_grids(xs, a):
+    bound = betting_lower(np.array(xs), a)
+    grid = LowerSequence(a, points=512)
+    grid.extend(xs)
+    assert grid.bound <= bound + 1e-6
+    assert bound <= grid.bound + 1 / 512 + 1e-6
+    if bound > 0.0:
+        assert naive.betting(xs, a, [bound - 1e-9])[-1] > 0.0
+    if bound < 1.0 - 1e-6:
+        assert naive.betting(xs, a, [bound + 1e-6])[-1] == 0.0
+
+
+def test_all_at_once_tells_the_capital_against_a_mean():
+    xs = np.random.default_rng(0).random(40)
+    state = np.zeros(kernels.SIZE)
+    bound, capital = kernels.betting_bound(state, xs, -math.log(0.1), 0.45, np.empty(40))
+    assert capital == pytest.approx(naive.capital(xs.tolist(), 0.45, 0.1)[-1], rel=1e-12)
+    assert state[kernels.COUNT] == 40
+    assert state[kernels.TOTAL] == pytest.approx(xs.sum())
+    assert state[kernels.BOUND] == bound
+
+
+def test_both_sides_at_once_are_two_sequences():
+    xs = np.random.default_rng(0).random(200)
+    low, high = (LowerSequence(0.1, "bernstein") for _ in range(2))
+    both = np.zeros((1, 1, 1, 1, kernels.SIZE))
+    count_all(
+        np.zeros((200, 2), int), np.zeros((200, 1), int), xs[:, None, None], -math.log(0.1), np.zeros((1, 1, 1)),
+        np.zeros((1, 1, 1, 1)), np.zeros((1, 1, 1, 1)), both,
+    )  # fmt: skip
+    low.extend(xs)
+    high.extend(1.0 - xs)
+    assert both[0, 0, 0, 0, kernels.BOUND] == pytest.approx(low.bound, rel=1e-12)
+    assert both[0, 0, 0, 0, kernels.MISSING] == pytest.approx(high.bound, rel=1e-12)
 
 
 def test_observations_above_one_follow_the_formulas_too():

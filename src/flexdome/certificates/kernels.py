@@ -27,19 +27,32 @@ Both are non-negative supermartingales too where E[x_t | past] <= mu, and neithe
 what reweighted episodes rely on. The running largest L_t is kept, as (1) allows.
 
 A sequence is a row of ``SIZE`` numbers, zero at first; a betting one has a row of capital besides, one at first. The
-means m_i of v_t are cut at 1 like those of the bound.
+means m_i of v_t are cut at 1 like those of the bound. Where all observations are there at once no grid is needed:
+:func:`betting_bound` finds the largest refuted mean by repeated division, since K_t decreases in mu.
 """
 
 import numpy as np
 
 from flexdome.kernels.jit import kernel
 
-__all__ = ["SIZE", "bernstein", "bernstein_all", "betting", "betting_all", "episodes_needed", "mixture_width"]
+__all__ = [
+    "SIZE",
+    "bernstein",
+    "bernstein_all",
+    "bernstein_both",
+    "betting",
+    "betting_all",
+    "betting_bound",
+    "episodes_needed",
+    "mixture_width",
+]
 
 COUNT, TOTAL, SQUARES, BETS, GAINS, PRICE, FIRST, DEAD, BOUND = range(9)
+MISSING = FIRST  # of a two-sided empirical Bernstein sequence: the lower bound on 1 minus the mean
 SIZE = 9
 CUT = 0.5  # of the bets: b_t <= 1/2, and lam_t mu <= 1/2
 WORTHLESS = 1e-200  # a capital below it is given up
+LANES, PASSES = 8, 7  # a mean is found within 9^-7, or 2e-7
 
 
 @kernel(inline=True)
@@ -68,6 +81,17 @@ def bernstein(state, x, log_level):
     _count(state, x)
     state[BOUND] = max(state[BOUND], (state[GAINS] - log_level - state[PRICE]) / state[BETS])
     return state[BOUND]
+
+
+@kernel(inline=True)
+def bernstein_both(state, x, log_level):
+    """One more observation in [0, 1] for both sides, which have the same bets: each at its level.
+
+    The lower bounds on the mean and on 1 minus the mean are ``state[BOUND]`` and ``state[MISSING]``.
+    """
+    bernstein(state, x, log_level)
+    missing = (state[BETS] - state[GAINS] - log_level - state[PRICE]) / state[BETS]
+    state[MISSING] = max(state[MISSING], missing)
 
 
 @kernel(inline=True)
@@ -108,6 +132,48 @@ def betting_all(state, capital, grid, xs, log_level, bounds):
         bound = betting(state, capital, grid, xs[t], log_level)
         if bounds.size > 0:
             bounds[t] = bound
+
+
+@kernel
+def betting_bound(state, xs, log_level, target, bets):
+    """All observations of a betting sequence at once, without a grid: its bound, and K_n(``target``), come back.
+
+    ``state`` is new, and receives count, total and squares; ``bets`` (n,) is work. A capital that ever reaches 1 / a
+    counts, as one at a time.
+    """
+    for t in range(xs.size):
+        bets[t] = _bet(state, log_level)
+        _count(state, xs[t])
+    enough = np.exp(log_level)
+    low, high = 0.0, 1.0
+    mean, most = np.empty(LANES), np.empty(LANES)
+    held, best = np.empty(LANES), np.empty(LANES)
+    for _ in range(PASSES):
+        step = (high - low) / (LANES + 1)
+        for k in range(LANES):
+            mean[k] = low + (k + 1) * step
+            most[k] = CUT / mean[k]
+            held[k] = 1.0
+            best[k] = 1.0
+        for t in range(xs.size):
+            bet, x = bets[t], xs[t]
+            for k in range(LANES):
+                held[k] *= 1.0 + min(most[k], bet) * (x - mean[k])
+                best[k] = max(best[k], held[k])
+        refuted = 0
+        while refuted < LANES and best[refuted] >= enough:
+            refuted += 1
+        if refuted < LANES:
+            high = mean[refuted]
+        if refuted > 0:
+            low = mean[refuted - 1]
+    capital, reached = 1.0, False
+    if target > 0.0 and target < 1.0:
+        for t in range(xs.size):
+            capital *= 1.0 + min(CUT / target, bets[t]) * (xs[t] - target)
+            reached = reached or capital >= enough
+    state[BOUND] = max(low, target) if reached else low
+    return state[BOUND], capital
 
 
 @kernel(inline=True)

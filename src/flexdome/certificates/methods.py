@@ -34,7 +34,6 @@ import numpy.typing as npt
 from flexdome.certificates import kernels, weight_kernels
 from flexdome.certificates.model_set import Seen, model_set, values_over
 from flexdome.certificates.records import Recorded, as_recorded
-from flexdome.certificates.sequences import NONE, betting_grid, new_state
 from flexdome.certificates.thresholds import HOW, TUNED, Laws, as_laws
 from flexdome.certificates.verdict import MOST, Certificate, Verdict, decide
 from flexdome.cmdp import Episode, Problem
@@ -208,19 +207,16 @@ def _by_betting(how: str, problem: Problem, totals: Float, samples: Float, delta
 
 
 class _Side:
-    """A lower betting sequence over the totals of all episodes, with ``target`` on its grid."""
+    """A lower betting sequence over the totals of all episodes, which looks at ``target`` too."""
 
     def __init__(self, xs: Float, log_level: float, target: float) -> None:
         self.log_level, self.target = log_level, target
-        grid = _grid(target)
-        self.state, capital = new_state(grid)
-        kernels.betting_all(self.state, capital, grid, xs, log_level, NONE)
-        self.bound = float(self.state[kernels.BOUND])
-        at = int(np.searchsorted(grid[0], target)) if 0.0 < target < 1.0 else -1
-        self.log_capital = math.log(max(float(capital[at]), kernels.WORTHLESS)) if at >= 0 else 0.0
+        self.state = np.zeros(kernels.SIZE)
+        self.bound, capital = kernels.betting_bound(self.state, xs, log_level, target, np.empty(xs.size))
+        self.log_capital = math.log(max(capital, kernels.WORTHLESS))
 
     def more(self, target: float | None = None) -> float:
-        """Episodes until ``target`` (the one of the grid) is refuted, as far as can be seen."""
+        """Episodes until ``target`` (None: its own) is refuted, as far as can be seen."""
         if target is None:
             target, log_capital = self.target, self.log_capital
         else:
@@ -228,19 +224,6 @@ class _Side:
         if self.state[kernels.COUNT] == 0.0 or not 0.0 < target < 1.0:
             return MOST
         return float(kernels.episodes_needed(self.state, log_capital, target, self.log_level, MOST))
-
-
-_GRID = betting_grid()
-
-
-def _grid(target: float) -> Float:
-    """The common grid with ``target`` in it, if that is a number in (0, 1)."""
-    if not 0.0 < target < 1.0:
-        return _GRID
-    at = int(np.searchsorted(_GRID[0], target))
-    if at < _GRID.shape[1] and _GRID[0, at] == target:
-        return _GRID
-    return np.insert(_GRID, at, (target, kernels.CUT / target), axis=1)
 
 
 def _sampled_more(laws: Laws, i: int, samples: Float, sides: list[_Side], share: float, H: float) -> float:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flexdome.certificates.kernels import bernstein
+from flexdome.certificates.kernels import bernstein_both
 from flexdome.kernels.jit import kernel
 
 __all__ = ["count_all", "least_value"]
@@ -13,7 +13,7 @@ def count_all(states, actions, observed, log_level, visits, sums, successors, se
     """Count episodes, with L = H steps, or one for all.
 
     ``visits`` is (L, S, A), ``sums`` (1 + m, L, S, A), ``successors`` (L, S, A, S);
-    ``sequences`` (2, 1 + m, L, S, A, SIZE) are lower sequences of each mean, and of what is missing from 1.
+    ``sequences`` (1 + m, L, S, A, SIZE) are of each mean, both sides.
     """
     n, n_f, H = observed.shape
     pooled = visits.shape[0] == 1
@@ -26,8 +26,7 @@ def count_all(states, actions, observed, log_level, visits, sums, successors, se
             for j in range(n_f):
                 x = observed[t, j, h]
                 sums[j, k, s, a] += x
-                bernstein(sequences[0, j, k, s, a], x, log_level)
-                bernstein(sequences[1, j, k, s, a], 1.0 - x, log_level)
+                bernstein_both(sequences[j, k, s, a], x, log_level)
 
 
 @kernel

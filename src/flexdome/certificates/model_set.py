@@ -141,9 +141,8 @@ def _from_counts(seen: Seen, L: int, each: float) -> tuple[Float, ...]:
 def _from_episodes(problem: Problem, data: Recorded, L: int, each: float) -> tuple[Float, ...]:
     S, A, n_f = problem.states, problem.actions, 1 + problem.constraints
     visits, sums, successors = np.zeros((L, S, A)), np.zeros((n_f, L, S, A)), np.zeros((L, S, A, S))
-    sequences = np.zeros((2, n_f, L, S, A, kernels.SIZE))
+    sequences = np.zeros((n_f, L, S, A, kernels.SIZE))
     model_kernels.count_all(
         data.states, data.actions, data.observed, -math.log(each), visits, sums, successors, sequences
     )
-    bounds = sequences[..., kernels.BOUND]
-    return visits, sums, successors, bounds[0], 1.0 - bounds[1]
+    return visits, sums, successors, sequences[..., kernels.BOUND], 1.0 - sequences[..., kernels.MISSING]

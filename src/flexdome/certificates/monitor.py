@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from flexdome.certificates import kernels
-from flexdome.certificates.monitor_kernels import watch
+from flexdome.certificates.monitor_kernels import SCALES, watch
 from flexdome.certificates.sequences import POINTS, LowerSequence, betting_grid
 from flexdome.certificates.thresholds import HOW, TUNED, as_laws
 from flexdome.cmdp import Episode, Problem
@@ -42,8 +42,6 @@ from flexdome.errors import ValidationError
 from flexdome.theory.constants import as_confidence
 
 __all__ = ["SCALES", "Alarm", "Monitor"]
-
-SCALES = (100, 1_000, 10_000)
 
 
 @dataclass(frozen=True)
@@ -104,12 +102,12 @@ class Monitor:
         known = ~np.isnan(self.problem.thresholds)
         sampled = int(self._laws.sampled.sum())
         self._share = 0.5 * self.delta / (m + sampled)
-        self._levels = np.array([-math.log(self._share), 0.5 * self.delta / (len(SCALES) * (1 + m))])
-        self._targets = np.where(known, 1.0 - self.problem.thresholds / H, np.inf)
-        self._grid = betting_grid(POINTS, self._targets[known])
+        level, each = -math.log(self._share), 0.5 * self.delta / (len(SCALES) * (1 + m))
+        targets = np.where(known, 1.0 - self.problem.thresholds / H, np.inf)
+        self._limits = np.array([level, each, *targets])
+        self._grid = betting_grid(POINTS, targets[known])
         self._states, self._capitals = np.zeros((m, kernels.SIZE)), np.ones((m, self._grid.shape[1]))
-        self._blocks = np.zeros((1 + m, len(SCALES), 2, kernels.SIZE))
-        self._lengths = np.array(SCALES, dtype=np.int64)
+        self._blocks = np.zeros((1 + m, len(SCALES), kernels.SIZE))
         self._reference = np.tile([0.0, 1.0], (1 + m, 1))
         self._count, self._found = np.zeros(1, dtype=np.int64), np.zeros((2, 1 + m), dtype=np.int64)
         self._alpha_sum = np.zeros(m)
@@ -143,8 +141,8 @@ class Monitor:
             raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
         rewards, utilities, samples = self._arrays(episode)
         new = watch(
-            rewards, utilities, self._count, self._levels, self._targets, self._states, self._capitals, self._grid,
-            self._lengths, self._blocks, self._reference, self._found,
+            rewards, utilities, self._count, self._limits, self._states, self._capitals, self._grid, self._blocks,
+            self._reference, self._found,
         )  # fmt: skip
         if new < 0:
             episode.checked(self.problem)  # says what is wrong
@@ -198,7 +196,7 @@ class Monitor:
         else:
             n = float(self.episodes)
             low = self._alpha_sum[i] / n - kernels.mixture_width(
-                n, self._levels[0] - math.log(2.0), laws.scale[i], TUNED
+                n, self._limits[0] - math.log(2.0), laws.scale[i], TUNED
             )
         return max(float(low), 0.0)
 

@@ -17,7 +17,7 @@ from flexdome.cmdp.validation import Float, as_array, as_float, as_int, check_ra
 from flexdome.errors import ValidationError
 from flexdome.theory.constants import as_confidence
 
-__all__ = ["POINTS", "LowerSequence", "Sequence", "betting_grid", "new_state"]
+__all__ = ["POINTS", "LowerSequence", "Sequence", "betting_grid", "betting_lower"]
 
 Method = Literal["betting", "bernstein"]
 POINTS = 512  # of a grid
@@ -35,9 +35,10 @@ def betting_grid(points: int = POINTS, also: npt.ArrayLike = ()) -> Float:
     return np.array([means, kernels.CUT / means])
 
 
-def new_state(grid: Float) -> tuple[Float, Float]:
-    """The two rows of a betting sequence that has seen nothing."""
-    return np.zeros(kernels.SIZE), np.ones(grid.shape[1])
+def betting_lower(xs: Float, delta: float) -> float:
+    """The lower betting bound after all of ``xs``, unchecked, without a grid."""
+    state = np.zeros(kernels.SIZE)
+    return float(kernels.betting_bound(state, xs, -math.log(delta), math.nan, np.empty(xs.size))[0])
 
 
 class LowerSequence:
@@ -69,7 +70,7 @@ class LowerSequence:
         self.method = one_of("method", method, ("betting", "bernstein"))
         self.log_level = -math.log(self.delta)
         self.grid = betting_grid(points, also)
-        self.state, self.capital = new_state(self.grid)
+        self.state, self.capital = np.zeros(kernels.SIZE), np.ones(self.grid.shape[1])
 
     @property
     def count(self) -> int:

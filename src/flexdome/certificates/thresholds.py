@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.certificates import kernels
-from flexdome.certificates.sequences import POINTS, LowerSequence
+from flexdome.certificates.sequences import betting_lower
 from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import Float, as_array
 from flexdome.errors import ValidationError
@@ -74,10 +74,8 @@ class Laws:
             if np.isnan(self.scale[i]):
                 low, high = self.low[i], self.high[i]
                 unit = (self.checked(samples[:, i], int(i)) - low) / (high - low)
-                below, above = (LowerSequence(share, "betting", POINTS) for _ in range(2))
-                below.extend(unit)
-                above.extend(1.0 - unit)
-                self._put(lower, upper, int(i), low + (high - low) * below.bound, high - (high - low) * above.bound)
+                below, above = (betting_lower(side, share) for side in (unit, 1.0 - unit))
+                self._put(lower, upper, int(i), low + (high - low) * below, high - (high - low) * above)
             elif samples.shape[0]:
                 self._sum(lower, upper, int(i), float(samples[:, i].sum()), samples.shape[0], self.scale[i], share)
         return lower, upper
