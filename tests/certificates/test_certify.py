@@ -7,7 +7,7 @@ import pytest
 from tests import naive_certificates as naive
 
 import flexdome as fd
-from flexdome.certificates import LowerSequence, Recorded, check_promise, load_episodes, save_episodes
+from flexdome.certificates import LowerSequence, Recorded, certify_seen, check_promise, load_episodes, save_episodes
 from flexdome.certificates.model_kernels import least_value
 from flexdome.certificates.model_set import Seen, model_set, values_over
 from flexdome.errors import FileFormatError, ValidationError
@@ -419,6 +419,36 @@ def test_samples_in_a_range_are_bounded_on_both_sides(chosen):
     assert known.threshold_lower == known.threshold_upper == 0.2
     with pytest.raises(ValidationError, match=r"thresholds\[\d+, 0\] is 2.0; threshold_range"):
         fd.certify(pi, problem, log, threshold_range=(0.0, 1.0))
+
+
+def test_sub_gaussian_samples_have_the_normal_mixture_at_their_share():
+    cmdp = small(thresholds=[fd.Threshold.normal(1.4, 0.3)])
+    problem, pi = problem_of(cmdp), some_policy(cmdp)
+    log = fd.play(pi, cmdp, 900, problem=problem)
+    width = naive.normal_mixture(900, 2 * 0.06 / 6, 0.3, 50.0)
+    for chosen in (False, True):
+        (verdict,) = fd.certify(pi, problem, log, 0.06, threshold_scale=0.3, chosen_from_data=chosen).verdicts
+        middle = log.thresholds.mean()
+        assert verdict.threshold_lower == pytest.approx(middle - width, abs=1e-9)
+        assert verdict.threshold_upper == pytest.approx(middle + width, abs=1e-9)
+
+
+def test_a_learners_samples_are_bounded_from_their_sum():
+    cmdp = small(thresholds=[fd.Threshold.uniform(1.0, 2.0)])
+    problem, pi = problem_of(cmdp), some_policy(cmdp)
+    log = fd.play(pi, cmdp, 900, problem=problem)
+    seen = Seen(
+        np.zeros((3, 3, 2)),
+        np.zeros((2, 3, 3, 2)),
+        np.zeros((3, 3, 2, 3)),
+        log.thresholds.sum(axis=0),
+        np.full(1, 900.0),
+        900,
+    )
+    (verdict,) = certify_seen(np.ones(1), pi[None], problem, seen, 0.06, threshold_range=(1.0, 2.0)).verdicts
+    width = naive.normal_mixture(900, 2 * 0.06 / 6, 0.5, 50.0)
+    assert verdict.threshold_lower == pytest.approx(log.thresholds.mean() - width, abs=1e-9)
+    assert verdict.threshold_upper == pytest.approx(log.thresholds.mean() + width, abs=1e-9)
 
 
 def test_sampled_thresholds_have_a_forecast():

@@ -42,13 +42,14 @@ def test_the_alarm_is_raised_when_the_upper_sequence_falls_below_the_threshold()
 
 def test_blocks_are_empirical_bernstein_sequences_that_start_anew():
     rng = np.random.default_rng(1)
-    xs, delta = rng.random(250), 0.2
+    xs, delta = rng.random(250) * np.repeat([0.2, 0.4, 1.0], (100, 100, 50)), 0.2
     monitor = feed(fd.Monitor(one_step([0.0]), delta), xs)
     share = delta / 2 / (3 * 2)
     low = [0.0]
     for k, block in enumerate((xs[:100], xs[100:200], xs[200:]), 1):
         low.append(naive.bernstein(block.tolist(), 0.5 * share * 6 / (math.pi * k) ** 2)[-1])
     low.append(naive.bernstein(xs.tolist(), 0.5 * share * 6 / math.pi**2)[-1])
+    assert max(low) == low[3]  # the third of the short blocks
     assert monitor._reference[1, 0] == pytest.approx(max(low), rel=1e-9)
     assert SCALES == (100, 1_000, 10_000)
 
