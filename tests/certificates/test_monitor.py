@@ -42,7 +42,7 @@ def test_the_alarm_is_raised_when_the_upper_sequence_falls_below_the_threshold()
 
 def test_blocks_are_empirical_bernstein_sequences_that_start_anew():
     rng = np.random.default_rng(1)
-    xs, delta = rng.random(250) * np.repeat([0.2, 0.4, 1.0], (100, 100, 50)), 0.2
+    xs, delta = 0.3 * rng.random(290) + np.repeat([0.1, 0.2, 0.7], (100, 100, 90)), 0.2
     monitor = feed(fd.Monitor(one_step([0.0]), delta), xs)
     share = delta / 2 / (3 * 2)
     low = [0.0]
