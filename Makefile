@@ -31,6 +31,7 @@ bench: $(READY)
 	$(BIN)/flexdome bench planning
 	$(BIN)/flexdome bench learning
 	$(BIN)/flexdome bench programs
+	$(BIN)/flexdome bench certifying
 
 docs: $(READY)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"

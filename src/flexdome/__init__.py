@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flexdome import theory as theory
+    from flexdome.certificates import Monitor as Monitor
+    from flexdome.certificates import certify as certify
     from flexdome.cmdp import CMDP as CMDP
     from flexdome.cmdp import Episode as Episode
     from flexdome.cmdp import Problem as Problem
@@ -42,12 +44,14 @@ if TYPE_CHECKING:
     from flexdome.planning import solve as solve
     from flexdome.simulation import check_learner as check_learner
     from flexdome.simulation import iterate as iterate
+    from flexdome.simulation import play as play
     from flexdome.simulation import simulate as simulate
     from flexdome.theory import Schedules as Schedules
 
 __version__ = "0.1.0"
 
 _ROOMS = {
+    "certificates": ("Monitor", "certify"),
     "cmdp": ("CMDP", "Episode", "Problem", "Threshold", "chance_constraint", "load_cmdp", "save_cmdp"),
     "errors": (
         "BusyError",
@@ -73,7 +77,7 @@ _ROOMS = {
         "slater_gap",
         "solve",
     ),
-    "simulation": ("check_learner", "iterate", "simulate"),
+    "simulation": ("check_learner", "iterate", "play", "simulate"),
     "theory": ("Schedules",),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

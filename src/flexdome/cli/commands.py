@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from flexdome.cli.certify import certify
 from flexdome.cli.experiments import compare, resume, run, status, sweep
 from flexdome.cli.reproduce import reproduce
 
@@ -84,7 +85,7 @@ def solve(
 
 
 def bench(
-    what: Annotated[Literal["learning", "planning", "programs"], tyro.conf.Positional] = "learning",
+    what: Annotated[Literal["learning", "planning", "programs", "certifying"], tyro.conf.Positional] = "learning",
     /,
     full: bool = False,
 ) -> None:
@@ -95,7 +96,7 @@ def bench(
       flexdome bench planning --full
 
     Args:
-        what: the episode loop, the solvers of known models, or the learners that solve a program
+        what: the episode loop, the solvers of known models, the learners that solve a program, or certificates
         full: also the rows that take minutes
     """
     import sys
@@ -143,6 +144,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "run": run,
     "compare": compare,
     "solve": solve,
+    "certify": certify,
     "reproduce": reproduce,
     "sweep": sweep,
     "resume": resume,

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from flexdome.cmdp.validation import shown
 from flexdome.errors import FileFormatError, OutputError, ValidationError
 
-__all__ = ["as_path", "read_archive", "write_archive", "write_whole"]
+__all__ = ["as_path", "read_archive", "read_arrays", "replacing", "write_archive", "write_whole"]
 
 HEADER = "header"
 LONGEST_PATH = 4096  # bytes
@@ -89,11 +89,37 @@ def read_archive(path: PathLike, kind: str, version: int) -> tuple[dict[str, Any
     The arrays are read-only. Anything that is wrong with the file is a :class:`FileFormatError`.
     """
     target = as_path("path", path)
+    with _suspicion(target):
+        arrays = _read_members(target)
+        header = _read_header(arrays.pop(HEADER, None))
+    if header.get("format") != kind:
+        raise FileFormatError(f"{target} has format {shown(header.get('format'))}; it must be {kind!r}")
+    if type(header.get("version")) is not int or header["version"] != version:
+        raise FileFormatError(
+            f"{target} has version {shown(header.get('version'))} of {kind}; this program reads version {version}"
+        )
+    return header, arrays
+
+
+def read_arrays(path: PathLike) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a plain uncompressed ``.npz`` by their names, or that of an ``.npy`` under the name ``array``.
+
+    They are read-only. Anything that is wrong with the file is a :class:`FileFormatError`.
+    """
+    target = as_path("path", path)
+    with _suspicion(target):
+        if target.suffix == ".npy":
+            return {"array": _as_plain_array(target.name, target.read_bytes())}
+        return _read_members(target)
+
+
+@contextmanager
+def _suspicion(target: Path) -> Iterator[None]:
+    """Whatever is wrong with a file while it is read is a :class:`FileFormatError` that names it."""
     try:
         if not target.is_file():
             raise FileFormatError("is not a regular file" if target.exists() else "does not exist")
-        arrays = _read_members(target)
-        header = _read_header(arrays.pop(HEADER, None))
+        yield
     except FileFormatError as error:
         raise FileFormatError(f"{target} {error}") from None
     except PermissionError as error:
@@ -102,13 +128,6 @@ def read_archive(path: PathLike, kind: str, version: int) -> tuple[dict[str, Any
         raise FileFormatError(f"{target} does not fit in memory") from None
     except Exception as error:  # zipfile promises no closed list of what hostile bytes make it raise
         raise FileFormatError(f"{target} is damaged or not a flexdome file: {error}") from error
-    if header.get("format") != kind:
-        raise FileFormatError(f"{target} has format {shown(header.get('format'))}; it must be {kind!r}")
-    if type(header.get("version")) is not int or header["version"] != version:
-        raise FileFormatError(
-            f"{target} has version {shown(header.get('version'))} of {kind}; this program reads version {version}"
-        )
-    return header, arrays
 
 
 def as_path(name: str, path: PathLike) -> Path:

@@ -11,7 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from flexdome.cmdp.validation import Float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.turn import Turn, changing, reading
 from flexdome.theory.constants import LONGEST
+
+if TYPE_CHECKING:
+    from flexdome.certificates import Certificate, Recorded, Seen
 
 __all__ = ["Beliefs", "Learner"]
 
@@ -177,6 +180,34 @@ class Learner(ABC):
         from flexdome.learners.files import write_learner
 
         write_learner(self, path)
+
+    @reading
+    def certify(
+        self,
+        delta: float = 0.05,
+        episodes: Iterable[Episode] | Recorded | None = None,
+        *,
+        threshold_range: Any = None,
+        threshold_scale: Any = None,
+    ) -> Certificate:
+        """With what confidence the policy that is played next meets the thresholds (:mod:`flexdome.certificates`).
+
+        The learner chose it from what it has seen, so that only method ``"model"`` may use that. ``episodes`` are fresh
+        ones that this very policy, or mixture, played after it was chosen: they need far fewer.
+        """
+        from flexdome.certificates import certify_mixture, certify_seen
+
+        declared = {"threshold_range": threshold_range, "threshold_scale": threshold_scale}
+        weights, policies = self.mixture
+        if episodes is not None:
+            return certify_mixture(policies[weights > 0.0], self._problem, episodes, delta, **declared)
+        return certify_seen(weights, policies, self._problem, self._seen(), delta, **declared)
+
+    def _seen(self) -> Seen:
+        """What was counted, for :meth:`certify`."""
+        raise ValidationError(
+            f"{type(self).__name__} keeps no counts; pass episodes that its present policy played to certify it"
+        )
 
     # -- for files -------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from flexdome.simulation.check import CheckError, check_learner
 from flexdome.simulation.history import History, Snapshot
 from flexdome.simulation.known_model import Iterates, iterate
+from flexdome.simulation.played import play
 from flexdome.simulation.run import simulate
 
-__all__ = ["CheckError", "History", "Iterates", "Snapshot", "check_learner", "iterate", "simulate"]
+__all__ = ["CheckError", "History", "Iterates", "Snapshot", "check_learner", "iterate", "play", "simulate"]

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from flexdome.certificates import Seen
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, frozen
 from flexdome.errors import ValidationError
@@ -35,6 +36,7 @@ from flexdome.learners.primal_dual.kernels import (
     width,
 )
 from flexdome.learners.seen.counts import OptimisticModel
+from flexdome.learners.seen.dense import dense_counts
 from flexdome.learners.seen.file import model_state, restore_model
 from flexdome.learners.seen.kernels import Settings
 from flexdome.learners.turn import changing, reading
@@ -195,6 +197,9 @@ class PrimalDualLearner(Learner):
 
     def _thresholds_changed(self) -> None:
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
+
+    def _seen(self) -> Seen:
+        return dense_counts(self.problem, self.model, int(self.visits[0].sum()))
 
     def _options(self) -> dict[str, Any]:
         return dict(self._given)

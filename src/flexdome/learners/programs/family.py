@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from flexdome.certificates import Seen
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, frozen
 from flexdome.errors import ValidationError
@@ -282,6 +283,10 @@ class ProgramLearner(Learner):
 
     def _thresholds_changed(self) -> None:
         self._make_plan()
+
+    def _seen(self) -> Seen:
+        r, H = self.records, self.problem.horizon
+        return Seen(r.n_visits, r.sums, r.n_next, r.alpha_sum / H, r.alpha_count / H, int(r.n_visits[0].sum()))
 
     def _options(self) -> dict[str, Any]:
         return dict(self._given)

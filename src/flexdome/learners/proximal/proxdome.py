@@ -121,6 +121,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from flexdome.certificates import Seen
 from flexdome.cmdp import CMDP, Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, frozen, shown
 from flexdome.errors import InfeasibleError, ValidationError
@@ -133,6 +134,7 @@ from flexdome.learners.proximal.status import LICENCE, Status
 from flexdome.learners.proximal.sweep_kernels import EXACTLY, TOLERANCE
 from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
 from flexdome.learners.seen.counts import OptimisticModel
+from flexdome.learners.seen.dense import dense_counts
 from flexdome.learners.turn import changing, reading
 from flexdome.planning import Solution, solve
 from flexdome.theory.schedules import LARGEST
@@ -399,6 +401,9 @@ class ProxDOME(Learner):
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
         self._look()
         self._plan()  # "from the next episode on", which was planned with the old ones
+
+    def _seen(self) -> Seen:
+        return dense_counts(self.problem, self.model, int(self.visits[0].sum()), self.choices.shared)
 
     def _options(self) -> dict[str, Any]:
         return {

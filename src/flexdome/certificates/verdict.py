@@ -1,0 +1,134 @@
+"""What a certificate says of each constraint, in words that cannot be misread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flexdome.cmdp.validation import Float
+
+__all__ = ["NOT_YET", "SAFE", "UNSAFE", "VACUOUS", "Certificate", "Verdict", "decide"]
+
+SAFE, UNSAFE, NOT_YET, VACUOUS = "certified safe", "certified unsafe", "not yet", "vacuous"
+MOST = 1e12  # episodes: beyond, no number is named
+ROUNDING = 1e-12  # of H
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One constraint.
+
+    Attributes
+    ----------
+    constraint : i, from 0
+    verdict : ``"certified safe"``, ``"certified unsafe"``, ``"not yet"`` or ``"vacuous"``
+    lower, upper : bounds on V_d_i of the policy
+    threshold_lower, threshold_upper : bounds on alpha_i, equal where it is known
+    more : how many more episodes would settle it at the present spread; None where no number can be named
+    why : what else there is to say, or empty
+    """
+
+    constraint: int
+    verdict: str
+    lower: float
+    upper: float
+    threshold_lower: float
+    threshold_upper: float
+    more: int | None = None
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.threshold_lower == self.threshold_upper:
+            against = f"threshold {self.threshold_lower:.4g}"
+        else:
+            against = f"threshold in [{self.threshold_lower:.4g}, {self.threshold_upper:.4g}]"
+        text = (
+            f"constraint {self.constraint}: {self.verdict}; utility in [{self.lower:.4g}, {self.upper:.4g}], {against}"
+        )
+        if self.verdict == NOT_YET and self.more is not None:
+            text += f"; about {self.more:,} more episodes would settle it at the present spread"
+        elif self.verdict == NOT_YET and not self.why:
+            text += "; no number of such episodes is in sight that would settle it"
+        return f"{text}; {self.why}" if self.why else text
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Bounds that hold together with probability 1 - ``delta``, at whatever moment one stops to look.
+
+    Attributes
+    ----------
+    method : ``"episodes"``, ``"reweighted"`` or ``"model"``
+    assumptions : what must be true for the bounds to hold
+    delta : the probability with which any of the bounds may be wrong
+    shares : how delta is split, by name: each is the probability with which that part may be wrong
+    episodes : how many were used
+    value : lower and upper bound on V_r
+    verdicts : one for each constraint
+    """
+
+    method: str
+    assumptions: str
+    delta: float
+    shares: dict[str, float]
+    episodes: int
+    value: tuple[float, float]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def safe(self) -> bool:
+        """Whether every constraint is certified safe."""
+        return all(verdict.verdict == SAFE for verdict in self.verdicts)
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether some constraint is certified unsafe."""
+        return any(verdict.verdict == UNSAFE for verdict in self.verdicts)
+
+    @property
+    def lower(self) -> Float:
+        """(m,) lower bounds on the utilities."""
+        return np.array([verdict.lower for verdict in self.verdicts])
+
+    @property
+    def upper(self) -> Float:
+        """(m,) upper bounds on the utilities."""
+        return np.array([verdict.upper for verdict in self.verdicts])
+
+    def __str__(self) -> str:
+        if self.safe:
+            head = f"safe with confidence {1.0 - self.delta:.6g}"
+        elif self.unsafe:
+            head = f"UNSAFE with confidence {1.0 - self.delta:.6g}"
+        else:
+            head = f"not certified (confidence {1.0 - self.delta:.6g})"
+        return "\n".join(
+            [
+                f"{head}, from {self.episodes:,} episodes by method '{self.method}'",
+                *(f"  {verdict}" for verdict in self.verdicts),
+                f"  reward in [{self.value[0]:.4g}, {self.value[1]:.4g}]",
+                f"  holds if {self.assumptions}",
+            ]
+        )
+
+
+def decide(
+    i: int, H: float, bounds: tuple[float, float], alpha: tuple[float, float], more: float, silent: str = ""
+) -> Verdict:
+    """The verdict on constraint i; ``silent`` says why nothing is known of its threshold, if that is so."""
+    lower, upper = bounds
+    if lower > upper:
+        verdict, why = NOT_YET, "the bounds cross: these are not episodes of one policy in one unchanging plant"
+    elif lower >= alpha[1]:
+        verdict, why = SAFE, ""
+    elif upper < alpha[0]:
+        verdict, why = UNSAFE, ""
+    elif silent:
+        verdict, why = VACUOUS, silent
+    elif lower <= ROUNDING * H and upper >= H - ROUNDING * H:
+        verdict, why = VACUOUS, "the bounds say nothing that was not known before"
+    else:
+        verdict, why = NOT_YET, ""
+    open_ = verdict == NOT_YET and not why and more < MOST
+    return Verdict(i, verdict, lower, upper, *alpha, max(int(more), 1) if open_ else None, why)

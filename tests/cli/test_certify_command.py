@@ -1,0 +1,73 @@
+"""`flexdome certify`: verdicts in plain words."""
+
+import numpy as np
+import pytest
+
+import flexdome as fd
+from flexdome.certificates import save_episodes
+from flexdome.cli import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A policy, its episodes, those of another, and a learner."""
+    root = tmp_path_factory.mktemp("certify")
+    cmdp = fd.make_cmdp("media-v1")
+    problem, safe = cmdp.problem(), fd.safe_policy(cmdp, 0.5)
+    uniform = np.full_like(safe.policy, 1.0 / cmdp.actions)
+    np.save(root / "policy.npy", safe.policy)
+    np.savez(root / "policy.npz", policy=safe.policy)
+    np.save(root / "uniform.npy", uniform)
+    fd.save_cmdp(cmdp, root / "cmdp.npz")
+    save_episodes(root / "own.npz", problem, fd.play(safe.policy, cmdp, 2000))
+    save_episodes(root / "other.npz", problem, fd.play(uniform, cmdp, 500))
+    save_episodes(root / "said.npz", problem, fd.play(uniform, cmdp, 500), played_by=uniform)
+    learner = fd.FlexDOME(problem, episodes=200)
+    fd.simulate(learner, cmdp)
+    learner.save(root / "learner.npz")
+    save_episodes(root / "fresh.npz", problem, fd.play(learner.policy, cmdp, 500))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["policy.npy", "--episodes", "own.npz", "--thresholds", "5"], "safe with confidence 0.95, from 2,000"),
+        (["policy.npz", "--episodes", "own.npz", "--environment", "media-v1"], "constraint 0: certified safe"),
+        (["policy.npy", "--episodes", "own.npz", "--environment", "cmdp.npz", "--delta", "0.01"], "confidence 0.99"),
+        (["policy.npy", "--episodes", "own.npz", "--thresholds", "6"], "UNSAFE with confidence 0.95"),
+        (["policy.npy", "--episodes", "said.npz", "--thresholds", "5"], "method 'reweighted'"),
+        (["policy.npy", "--episodes", "other.npz", "--thresholds", "5", "--played-by", "uniform.npy"], "'reweighted'"),
+        (
+            ["policy.npy", "--episodes", "own.npz", "--environment", "media-v1", "--chosen-from-data"],
+            "from 2,000 episodes by method 'model'",
+        ),
+        (["learner.npz"], "from 200 episodes by method 'model'"),
+        (["learner.npz", "--episodes", "fresh.npz"], "from 500 episodes by method 'episodes'"),
+    ],
+)
+def test_the_verdict_is_printed_in_plain_words(words, said, folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert main(["certify", *words]) == 0
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert "holds if the p" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["policy.npy"], "episodes is missing"),
+        (["policy.npy", "--episodes", "own.npz"], "either an environment or its thresholds"),
+        (["policy.npy", "--episodes", "own.npz", "--thresholds", "5", "--chosen-from-data"], "where episodes begin"),
+        (["policy.npy", "--episodes", "none.npz", "--thresholds", "5"], "none.npz does not exist"),
+        (["policy.npy", "--episodes", "other.npz", "--thresholds", "5"], "which policy never does"),
+        (["own.npz", "--episodes", "own.npz", "--thresholds", "5"], "a policy file has one array"),
+        (["learner.npz", "--environment", "media-v1"], "has a problem of its own"),
+        (["policy.npy", "--episodes", "own.npz", "--thresholds", "99"], r"thresholds\[0\] is 99"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_one_line(words, message, folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert main(["certify", *words]) == 2
+    assert message.replace("\\", "") in capsys.readouterr().err
