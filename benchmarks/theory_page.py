@@ -1,0 +1,102 @@
+"""The numbers and figures of docs/theory.md.
+
+    python -m benchmarks.theory_page audit        three minutes: the audit of paper-v1 on twenty instances, c_e = 5e-5
+    python -m benchmarks.theory_page exponents    two minutes: the sweep over exponents, twenty instances
+    python -m benchmarks.theory_page last         two minutes: Theorem 2 on twenty instances
+
+Each prints its tables in markdown and writes its figures to the directory given second (docs/figures, unless said).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import flexdome as fd
+from flexdome.audit import Depth, audit, drift_witness, last_iterates, sweep_exponents
+from flexdome.audit.exponents import TAU
+from flexdome.audit.figures import counts_figure, exponents_figure, last_iterate_figure, statements_figure
+from flexdome.audit.last_iterate import last_iterate_findings
+from flexdome.experiments import EnvironmentSpec, ExperimentSpec, LearnerSpec
+from flexdome.figures import save
+
+INSTANCES = range(20)
+SHOWN = (
+    "lemma-1-one-step",
+    "drift-gained",
+    "drift-multipliers",
+    "lemma-2-reward",
+    "lemma-2-violation",
+    "q-exponential",
+)
+
+
+def audited(out: Path) -> None:
+    """The audit, its table, and two figures."""
+    spec = ExperimentSpec(
+        name="theory-page",
+        episodes=80_000,
+        seeds=tuple(INSTANCES),
+        environments=(EnvironmentSpec(id="paper-stochastic-v1"),),
+        learners=(LearnerSpec(id="flexdome", label="FlexDOME", options={"margin_scale": 5e-5}),),
+    )
+    found = audit(spec, Depth(points=120, runs=40))
+    print(found.markdown())
+    for power in range(6, 11):
+        witness = drift_witness(10.0**power)
+        print(f"| 1e{power} | {witness.excess:.2g} | {witness.error:.2g} |")
+    rows = {f.key: f for f in reversed(found.findings) if "constant" not in f.setting}
+    save(statements_figure([rows[key] for key in SHOWN]), out / "theory-statements", formats=("png",))
+    counted = [finding for finding in found.findings if finding.share is not None]
+    save(counts_figure(counted), out / "theory-events", formats=("png",))
+
+
+def exponents(out: Path) -> None:
+    """The sweep, its table and its figure."""
+    etas = ("1/2", "2/3", "5/6", "1")
+    from fractions import Fraction
+
+    rows = sweep_exponents(
+        lambda seed: fd.make_cmdp("paper-v1", seed=seed), INSTANCES, 40_000, etas=[Fraction(x) for x in etas], taus=TAU
+    )
+    print("| eta | tau, margin | strong regret | strong violation | flat |\n|---|---|---|---|---|")
+    for row in rows:
+        numbers = (
+            f"{row.regret:,.0f} ± {row.regret_error:,.0f} | {row.violation:,.1f} ± {row.violation_error:,.1f} | "
+            f"{row.flat} of {row.instances}"
+        )
+        print(f"| t^(-{row.eta}) | t^(-{row.tau}) | {numbers} |")
+    save(exponents_figure(rows), out / "theory-exponents", formats=("png",))
+
+
+def last(out: Path) -> None:
+    """Theorem 2, its findings and its figure, with a margin that covers the multiplier and with one that does not."""
+    for c_margin, name in ((2.0, "theory-last-iterate"), (0.5, None)):
+        runs = [
+            last_iterates(
+                fd.make_cmdp("paper-v1", seed=k),
+                (0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.1) if name else (0.4, 0.3, 0.2),
+                c_margin=c_margin,
+                multiple=4.0,
+                label=str(k),
+            )
+            for k in INSTANCES
+        ]
+        for finding in last_iterate_findings(runs, f"c_margin = {c_margin}"):
+            print(finding.setting, "|", finding.statement, "|", finding.verdict, "|", finding.note)
+        print(
+            "largest last violation for each epsilon:", [max(float(run.violation[j]) for run in runs) for j in range(3)]
+        )
+        if name:
+            save(last_iterate_figure(runs), out / name, formats=("png",))
+
+
+def main() -> None:
+    """One of the three, by name."""
+    what = {"audit": audited, "exponents": exponents, "last": last}
+    out = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parents[1] / "docs" / "figures"
+    what[sys.argv[1]](out)
+
+
+if __name__ == "__main__":
+    main()
