@@ -1,6 +1,7 @@
 """The numbers and figures of docs/theory.md.
 
-    python -m benchmarks.theory_page audit        three minutes: the audit of paper-v1 on twenty instances, c_e = 5e-5
+    python -m benchmarks.theory_page audit        four minutes: the audit of paper-stochastic-v1, twenty instances
+    python -m benchmarks.theory_page statements   one minute: the figure of six statements, twenty instances
     python -m benchmarks.theory_page exponents    two minutes: the sweep over exponents, twenty instances
     python -m benchmarks.theory_page last         two minutes: Theorem 2 on twenty instances
 
@@ -16,7 +17,9 @@ import flexdome as fd
 from flexdome.audit import Depth, audit, drift_witness, last_iterates, sweep_exponents
 from flexdome.audit.exponents import TAU
 from flexdome.audit.figures import counts_figure, exponents_figure, last_iterate_figure, statements_figure
-from flexdome.audit.last_iterate import last_iterate_findings
+from flexdome.audit.known import drift_findings, lemma2_findings, recursion_findings, step_findings
+from flexdome.audit.last_iterate import EPSILONS, last_iterate_findings
+from flexdome.audit.trajectory import known_steps
 from flexdome.experiments import EnvironmentSpec, ExperimentSpec, LearnerSpec
 from flexdome.figures import save
 
@@ -32,7 +35,7 @@ SHOWN = (
 
 
 def audited(out: Path) -> None:
-    """The audit, its table, and two figures."""
+    """The audit, its table, and the figure of the success event."""
     spec = ExperimentSpec(
         name="theory-page",
         episodes=80_000,
@@ -45,10 +48,23 @@ def audited(out: Path) -> None:
     for power in range(6, 11):
         witness = drift_witness(10.0**power)
         print(f"| 1e{power} | {witness.excess:.2g} | {witness.error:.2g} |")
-    rows = {f.key: f for f in reversed(found.findings) if "constant" not in f.setting}
-    save(statements_figure([rows[key] for key in SHOWN]), out / "theory-statements", formats=("png",))
     counted = [finding for finding in found.findings if finding.share is not None]
     save(counts_figure(counted), out / "theory-events", formats=("png",))
+
+
+def statements(out: Path) -> None:
+    """Six statements about the known model."""
+    steps = []
+    for seed in INSTANCES:
+        cmdp = fd.make_cmdp("paper-v1", seed=seed)
+        problem = cmdp.problem()
+        schedules = fd.theory.theorem1(problem, margin_scale=5e-5)
+        steps.append(known_steps(cmdp, problem, schedules, 20_000, 120, f"instance {seed}"))
+    parts = (recursion_findings, drift_findings, lemma2_findings, step_findings)
+    rows = {finding.key: finding for part in parts for finding in part(steps, "known model")}
+    save(statements_figure([rows[key] for key in SHOWN]), out / "theory-statements", formats=("png",))
+    for key in SHOWN:
+        print(key, "|", rows[key].verdict, "|", rows[key].note)
 
 
 def exponents(out: Path) -> None:
@@ -75,7 +91,7 @@ def last(out: Path) -> None:
         runs = [
             last_iterates(
                 fd.make_cmdp("paper-v1", seed=k),
-                (0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.1) if name else (0.4, 0.3, 0.2),
+                EPSILONS if name else (0.4, 0.3, 0.2),
                 c_margin=c_margin,
                 multiple=4.0,
                 label=str(k),
@@ -92,8 +108,8 @@ def last(out: Path) -> None:
 
 
 def main() -> None:
-    """One of the three, by name."""
-    what = {"audit": audited, "exponents": exponents, "last": last}
+    """One of the four, by name."""
+    what = {"audit": audited, "statements": statements, "exponents": exponents, "last": last}
     out = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parents[1] / "docs" / "figures"
     what[sys.argv[1]](out)
 

@@ -7,8 +7,16 @@ import pytest
 from tests import naive
 
 import flexdome as fd
+from flexdome import theory as th
 from flexdome.audit.instrument import instrumented_run
-from flexdome.audit.learned import Watched, discrepancies, estimation_findings, event_findings, statistical_findings
+from flexdome.audit.learned import (
+    Watched,
+    discrepancies,
+    estimation_findings,
+    event_findings,
+    learning_findings,
+    statistical_findings,
+)
 from flexdome.audit.thresholds import threshold_findings
 
 DELTA = 0.1
@@ -24,7 +32,9 @@ def noisy(seed):
 def watched(seed, scale=1.0, episodes=25, **options):
     cmdp = noisy(seed % 5)
     record, history, learner = instrumented_run(cmdp, cmdp.problem(), episodes, seed, DELTA, scale, **options)
-    return Watched(f"seed {seed}", cmdp.problem(), learner.schedules, DELTA, record, history.multipliers), learner, cmdp
+    schedules, kept = learner.schedules, history.snapshots
+    run = Watched(f"seed {seed}", cmdp, cmdp.problem(), schedules, DELTA, record, history.multipliers, kept)
+    return run, learner, cmdp
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +103,19 @@ def test_discrepancies_are_the_appendixs_sum(scaled):
     slow = error[0] + lam * error[1] + t ** (-1 / 6) * error[2] + side * error[1]
     assert lemma1[t - 1] == pytest.approx(slow)
     assert found[t - 1] == pytest.approx(slow + lam * run.record.alpha_error[t - 1, 0])
+
+
+def test_one_step_of_a_learner_is_within_lemma_1_on_twenty_runs_and_both_sums_are_its_own(scaled):
+    both = learning_findings(scaled, "x")
+    assert [finding.key for finding in both] == ["lemma-1-learning", "lemma-1-learning-published"]
+    assert "fails" not in {finding.word for finding in both}
+    one, run = both[0].series[3], scaled[3]
+    k = int(np.flatnonzero(one.t == 10)[0])
+    tau, eps = 10 ** (-1 / 6), float(run.schedules.margin(10.0))
+    there = run.snapshots[10]
+    phi = th.potential(run.cmdp, there.policy, there.multipliers, fd.saddle_point(run.cmdp, tau, eps)).total
+    added = th.step_error(run.problem, 10 ** (-5 / 6), tau) + 10 ** (-5 / 6) * discrepancies(run)[9]
+    assert one.right[k] == pytest.approx(0.9 * phi + added, rel=1e-6)
 
 
 def test_errors_of_estimation_are_within_their_bounds_and_optimism_is_lost_with_the_scale(unscaled, scaled):

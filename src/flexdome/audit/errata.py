@@ -74,7 +74,7 @@ def errata(problem: Problem, episodes: int, delta: float = 0.1, runs: Sequence[W
                 f"log10 C {logs[0]:.1f} and {logs[1]:.1f}"),
         Erratum("Lemma 1", "Phi_{t+1} is bounded by the step from Phi_t",
                 "what is bounded is the distance to the saddle point of t, not of t + 1: the drift is missing",
-                f"a two-armed bandit, alpha = 0.1: fails at t = 1e8 by {witness.excess:.2g}, "
+                f"fails on a two-armed bandit, alpha = 0.1: at t = 1e8 by {witness.excess:.2g}, "
                 f"{witness.excess / witness.error:.2g} times the error term"),
         Erratum("appendix D, Q-value bounds", "eta tau <= 1/2", "eta_t tau_t = 1 / t is 1 at t = 1",
                 "one episode, whose policy is uniform: harmless"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -9,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullFormatter, SymmetricalLogLocator
+from matplotlib.ticker import NullFormatter, NullLocator
 
 from flexdome.audit.exponents import ExponentRow
 from flexdome.audit.last_iterate import LastIterates
@@ -77,15 +78,16 @@ def _draw(axes: Axes, finding: Finding) -> None:
         axes.set_yscale("log")
     elif (span := _signed_span(shown)) is not None:
         axes.set_yscale("symlog", linthresh=span)
-        ticks = SymmetricalLogLocator(base=10.0, linthresh=span)
-        ticks.set_params(numticks=7)
-        axes.yaxis.set_major_locator(ticks)
+        high = math.floor(math.log10(max(float(np.abs(side).max()) for one in shown for side in (one.left, one.right))))
+        middle = (high + math.ceil(math.log10(span))) // 2
+        axes.set_yticks([-(10.0**high), -(10.0**middle), 0.0, 10.0**middle, 10.0**high])
+        axes.yaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("Episode")
     axes.set_ylabel(finding.axis[:1].upper() + finding.axis[1:])
-    text = "\n".join(textwrap.wrap(finding.statement, 42)[:3] + textwrap.wrap(finding.verdict, 42)[:2])
-    axes.set_title(text.replace("$", ""), fontsize=6.5, loc="left")
+    text = "\n".join(textwrap.wrap(finding.statement, 48)[:3] + textwrap.wrap(finding.verdict, 48)[:2])
+    axes.set_title(text.replace("$", ""), fontsize=6, loc="left")
 
 
 def _signed_span(series: Sequence[Series]) -> float | None:

@@ -27,6 +27,7 @@ from flexdome.theory import bonus_logs, q_bound, value_difference
 
 __all__ = ["EVENTS", "Instrumented", "Record", "instrumented_run"]
 
+LOOKED_AT = 30  # pairs of neighbouring episodes whose policies are kept
 EVENTS = ("thresholds", "rewards", "utilities", "transitions", "visits")
 
 
@@ -141,7 +142,6 @@ def instrumented_run(
 ) -> tuple[Record, History, Instrumented]:
     """Run ``episodes`` on the random numbers of ``seed``; the options are FlexDOME's."""
     learner = Instrumented(cmdp, problem, episodes, delta, bonus_scale, **options)
-    history = simulate(
-        learner, cmdp, seed=seed, snapshots=np.unique(np.geomspace(1, episodes, 30).astype(int)).tolist()
-    )
+    at = np.unique(np.geomspace(1, episodes, LOOKED_AT).astype(int))
+    history = simulate(learner, cmdp, seed=seed, snapshots=np.union1d(at, at + 1).tolist())
     return learner.record, history, learner

@@ -9,19 +9,31 @@ import numpy as np
 
 from flexdome.audit.instrument import EVENTS, Record
 from flexdome.audit.verdicts import Finding, Series, counted, judged
+from flexdome.cmdp.model import CMDP
 from flexdome.cmdp.problem import Problem
 from flexdome.cmdp.validation import Float
+from flexdome.simulation.history import Snapshot
 from flexdome.theory import (
     composite_bound,
+    contraction,
     discrepancy_bound,
     discrepancy_bound_complete,
     dual_side,
     estimation_bounds,
+    potential_path,
+    step_error,
     step_weights,
 )
 from flexdome.theory.schedules import Schedules
 
-__all__ = ["Watched", "discrepancies", "estimation_findings", "event_findings", "statistical_findings"]
+__all__ = [
+    "Watched",
+    "discrepancies",
+    "estimation_findings",
+    "event_findings",
+    "learning_findings",
+    "statistical_findings",
+]
 
 NAMES = {
     "thresholds": "F^alpha: thresholds",
@@ -34,14 +46,16 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Watched:
-    """An instrumented run of T episodes, with what its learner was told."""
+    """An instrumented run of T episodes, with what its learner was told and where it stood in some of them."""
 
     label: str
+    cmdp: CMDP
     problem: Problem
     schedules: Schedules
     delta: float
     record: Record
     multipliers: Float
+    snapshots: dict[int, Snapshot]
 
     @property
     def episodes(self) -> int:
@@ -137,6 +151,36 @@ def _identity(runs: Sequence[Watched], setting: str) -> Finding:
     series = [Series(run.label, np.array([1]), np.array([run.record.identity]), np.array([1e-9])) for run in runs]
     return judged("value-difference", "the value-difference decomposition", "appendix B", setting, series, None,
                   "an identity: what is off is rounding", "error of the identity", rounding=0.0)  # fmt: skip
+
+
+def learning_findings(runs: Sequence[Watched], setting: str) -> list[Finding]:
+    """Lemma 1's one step for the learner itself, with delta_t as measured; either definition of it."""
+    series: dict[bool, list[Series]] = {True: [], False: []}
+    for run in runs:
+        t = np.array([k for k in sorted(run.snapshots) if k + 1 in run.snapshots and k < run.episodes])
+        if not t.size:
+            continue
+        path = potential_path(run.cmdp, run.snapshots, run.schedules, dual_side(run.problem))
+        phi = dict(zip(path.t.tolist(), path.total.tolist(), strict=True))
+        eta, tau, _ = (x[t - 1] for x in run.schedules.table(1, run.episodes, run.problem.constraints))
+        for thresholds, found in series.items():
+            delta = discrepancies(run, thresholds)[t - 1]
+            right = [
+                contraction(phi[int(k)], float(e), float(w), step_error(run.problem, float(e), float(w)), float(x))
+                for k, e, w, x in zip(t, eta, tau, delta, strict=True)
+            ]
+            found.append(Series(run.label, t, np.array([phi[int(k) + 1] for k in t]), np.array(right)))
+    if not series[True]:
+        return []
+    level = 0.5 / runs[0].problem.horizon
+    return [
+        judged(key, f"Lemma 1 while learning: one step, {text}", "Lemma 1", setting, series[thresholds], level,
+               "with measured delta_t", "potential after the step")
+        for key, text, thresholds in (
+            ("lemma-1-learning", "delta_t with the thresholds", True),
+            ("lemma-1-learning-published", "delta_t as in Lemma 1, without them", False),
+        )
+    ]  # fmt: skip
 
 
 def statistical_findings(runs: Sequence[Watched], setting: str) -> list[Finding]:

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from flexdome.audit.errata import errata
 from flexdome.audit.growth import (
     Learned,
@@ -28,12 +26,19 @@ from flexdome.audit.instrument import instrumented_run
 from flexdome.audit.known import (
     drift_findings,
     lemma2_findings,
+    mixture_findings,
     recursion_findings,
     saddle_findings,
     step_findings,
 )
 from flexdome.audit.last_iterate import last_iterate_findings, last_iterates
-from flexdome.audit.learned import Watched, estimation_findings, event_findings, statistical_findings
+from flexdome.audit.learned import (
+    Watched,
+    estimation_findings,
+    event_findings,
+    learning_findings,
+    statistical_findings,
+)
 from flexdome.audit.report import Audit, Part
 from flexdome.audit.thresholds import threshold_findings
 from flexdome.audit.trajectory import grid_of, known_steps
@@ -66,7 +71,7 @@ class Depth:
     known: int = 20_000
     watched: int = 1_000
     runs: int = 20
-    epsilons: tuple[float, ...] = (0.5, 0.4, 0.3, 0.25, 0.2, 0.15)
+    epsilons: tuple[float, ...] = (0.4, 0.3, 0.25, 0.2, 0.15)
 
     def __post_init__(self) -> None:
         for name in ("points", "known", "watched", "runs"):
@@ -113,6 +118,7 @@ def _part(environment: str, name: str, runs: list[RunSpec], depth: Depth) -> Par
         watched = list(_watched(runs, depth, scale, delta))
         text = f"{words}, {len(watched)} runs of {watched[0].episodes:,}"
         found += event_findings(watched, text) + estimation_findings(watched[:5], text)
+        found += learning_findings(watched[:5], text)
         found += statistical_findings(watched[:5], text)[: 2 if words == "unscaled bonuses" else 1]
     found += threshold_findings(cmdp, problem, T, delta, range(10 * depth.runs), f"{10 * depth.runs} runs, T = {T:,}")
     found += rate_findings(T) + theorem_findings(problem, delta, T, "no scale")
@@ -153,7 +159,7 @@ def _known(runs: list[RunSpec], depth: Depth) -> list[Finding]:
     for steps, words in ((decaying, "its own schedules"), (constant, "constant, epsilon = 0.1")):
         setting = f"known model, {words}, {len(steps)} instances, {n:,} steps"
         found += recursion_findings(steps, setting) + drift_findings(steps, setting)
-        found += lemma2_findings(steps, setting)
+        found += lemma2_findings(steps, setting) + mixture_findings(steps, setting)
         found += saddle_findings(steps, setting) + step_findings(steps, setting)
     return found
 
@@ -168,4 +174,6 @@ def _watched(runs: list[RunSpec], depth: Depth, scale: float, delta: float) -> I
         }
         problem = run.learner.problem.make(cmdp)
         record, history, learner = instrumented_run(cmdp, problem, n, k, delta, scale, **options)
-        yield Watched(f"seed {k}", problem, learner.schedules, delta, record, np.asarray(history.multipliers))
+        yield Watched(
+            f"seed {k}", cmdp, problem, learner.schedules, delta, record, history.multipliers, history.snapshots
+        )
