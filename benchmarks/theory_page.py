@@ -4,6 +4,7 @@
     python -m benchmarks.theory_page statements   one minute: the figure of six statements, twenty instances
     python -m benchmarks.theory_page exponents    two minutes: the sweep over exponents, twenty instances
     python -m benchmarks.theory_page last         two minutes: Theorem 2 on twenty instances
+    python -m benchmarks.theory_page margins      half a minute: the margin that some families need
 
 Each prints its tables in markdown and writes its figures to the directory given second (docs/figures, unless said).
 """
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 
 import flexdome as fd
-from flexdome.audit import Depth, audit, drift_witness, last_iterates, sweep_exponents
+from flexdome.audit import Depth, audit, drift_witness, last_iterates, margin_cover, sweep_exponents
 from flexdome.audit.exponents import TAU
 from flexdome.audit.figures import counts_figure, exponents_figure, last_iterate_figure, statements_figure
 from flexdome.audit.known import drift_findings, lemma2_findings, recursion_findings, step_findings
@@ -75,10 +76,11 @@ def exponents(out: Path) -> None:
     rows = sweep_exponents(
         lambda seed: fd.make_cmdp("paper-v1", seed=seed), INSTANCES, 40_000, etas=[Fraction(x) for x in etas], taus=TAU
     )
-    print("| eta | tau, margin | strong regret | strong violation | flat |\n|---|---|---|---|---|")
+    print("| eta | tau, margin | strong regret: median (mean) | strong violation: median (mean) | flat |")
+    print("|---|---|---|---|---|")
     for row in rows:
         numbers = (
-            f"{row.regret:,.0f} ± {row.regret_error:,.0f} | {row.violation:,.1f} ± {row.violation_error:,.1f} | "
+            f"{row.regret_median:,.0f} ({row.regret:,.0f}) | {row.violation_median:,.1f} ({row.violation:,.0f}) | "
             f"{row.flat} of {row.instances}"
         )
         print(f"| t^(-{row.eta}) | t^(-{row.tau}) | {numbers} |")
@@ -107,9 +109,26 @@ def last(out: Path) -> None:
             save(last_iterate_figure(runs), out / name, formats=("png",))
 
 
+def margins(out: Path) -> None:
+    """C'' and the margin that covers the multiplier, for some families."""
+    names = ("paper-v1", "independent-v1", "conflict-v1", "multi-v1", "tight-v1", "media-v1", "inventory-v1", "grid-v1")
+    print("| environment | Xi | eps_1 | C'' | lambda* | least c_e | least c_e, late | to spare at T with 1e-5 |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in names:
+        cmdp = fd.make_cmdp(name)
+        problem = cmdp.problem()
+        whole, late = (margin_cover(cmdp, problem, first=first) for first in (1, 8_000))
+        first = float(fd.theory.theorem1(problem).margin(1))  # type: ignore[operator]
+        start = fd.theory.burn_in_episode(problem, 0.1)
+        print(
+            f"| `{name}` | {problem.slater_gap:.3g} | {first:,.0f} | {float(start):.1e} | {whole.multiplier:.3g} | "
+            f"{whole.margin_scale or 0.0:.1e} | {late.margin_scale or 0.0:.1e} | {-whole.last_violation:+.3f} |"
+        )
+
+
 def main() -> None:
-    """One of the four, by name."""
-    what = {"audit": audited, "statements": statements, "exponents": exponents, "last": last}
+    """One of the five, by name."""
+    what = {"margins": margins, "audit": audited, "statements": statements, "exponents": exponents, "last": last}
     out = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parents[1] / "docs" / "figures"
     what[sys.argv[1]](out)
 

@@ -28,7 +28,7 @@ TAU = tuple(Fraction(x) for x in ("1/12", "1/6", "1/4", "1/3", "1/2"))
 
 @dataclass(frozen=True)
 class ExponentRow:
-    """One pair of exponents: means over the instances, and in how many the violation is near-constant."""
+    """One pair of exponents: means and medians over the instances, and in how many the violation is near-constant."""
 
     eta: Fraction
     tau: Fraction
@@ -36,6 +36,8 @@ class ExponentRow:
     regret_error: float
     violation: float
     violation_error: float
+    regret_median: float
+    violation_median: float
     flat: int
     instances: int
 
@@ -65,8 +67,7 @@ def sweep_exponents(
             regret, violation, flats = np.array(found).T
             root = np.sqrt(max(len(seeds), 1))
             error = [float(x.std(ddof=1) / root) if len(seeds) > 1 else float("nan") for x in (regret, violation)]
-            rows.append(
-                ExponentRow(a, b, float(regret.mean()), error[0], float(violation.mean()), error[1], int(flats.sum()),
-                            len(seeds))
-            )  # fmt: skip
+            medians = float(np.median(regret)), float(np.median(violation))
+            means = float(regret.mean()), error[0], float(violation.mean()), error[1]
+            rows.append(ExponentRow(a, b, *means, *medians, int(flats.sum()), len(seeds)))
     return rows

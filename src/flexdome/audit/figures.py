@@ -162,7 +162,7 @@ def last_iterate_figure(runs: Sequence[LastIterates], width: float = TWO_COLUMNS
 
 
 def exponents_figure(rows: Sequence[ExponentRow], width: float = TWO_COLUMNS) -> Figure:
-    """Strong regret and strong violation of every pair of exponents; the paper's pair is ringed."""
+    """Median strong regret and strong violation of every pair of exponents; the paper's pair is ringed."""
     if not rows:
         raise ValidationError("there is no pair of exponents to draw")
     taus = sorted({row.tau for row in rows})
@@ -175,16 +175,15 @@ def exponents_figure(rows: Sequence[ExponentRow], width: float = TWO_COLUMNS) ->
             some = sorted((row for row in rows if row.eta == eta), key=lambda row: row.tau)
             x = [float(row.tau) for row in some]
             for axes, name in ((regret, "regret"), (violation, "violation")):
-                y, error = ([getattr(row, name + end) for row in some] for end in ("", "_error"))
-                axes.errorbar(x, y, error, color=shade, lw=1.0, marker="o", ms=2.5, elinewidth=0.6)
+                axes.plot(x, [getattr(row, f"{name}_median") for row in some], color=shade, lw=1.0, marker="o", ms=2.5)
         ours = [row for row in rows if (str(row.eta), str(row.tau)) == ("5/6", "1/6")]
         for row in ours:
-            regret.plot(float(row.tau), row.regret, "o", mfc="none", color=LEFT, ms=8)
-            violation.plot(float(row.tau), row.violation, "o", mfc="none", color=LEFT, ms=8)
+            regret.plot(float(row.tau), row.regret_median, "o", mfc="none", color=LEFT, ms=8)
+            violation.plot(float(row.tau), row.violation_median, "o", mfc="none", color=LEFT, ms=8)
         violation.set_yscale("symlog", linthresh=1.0)
         violation.set_ylim(bottom=-0.3)
         regret.set_ylim(bottom=0.0)
-        for axes, label in ((regret, "Strong regret"), (violation, "Strong violation")):
+        for axes, label in ((regret, "Strong regret, median"), (violation, "Strong violation, median")):
             axes.set_xticks([float(x) for x in taus], [str(x) for x in taus])
             axes.set_xlabel("Exponent of $\\tau_t$ and $\\epsilon_t$")
             axes.set_ylabel(label)
