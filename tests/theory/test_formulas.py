@@ -170,6 +170,17 @@ def test_the_terms_of_the_regret_add_up(problem):
 
 
 @PROBLEMS
+def test_the_regret_bound_falls_below_t_h_where_it_says(problem):
+    start, H = th.regret_bound_start(problem, 0.1), math.log(problem.horizon)
+    assert th.regret_terms(problem, start * 1.001, 0.1).total < start * 1.001 + H
+    assert th.regret_terms(problem, start * 0.999, 0.1).total > start * 0.999 + H
+
+
+def test_the_regret_bound_speaks_from_10_to_the_45_on_at_the_papers_size():
+    assert th.regret_bound_start(PAPER, 0.1) / math.log(10) == pytest.approx(45.5, abs=0.2)
+
+
+@PROBLEMS
 def test_the_parts_of_the_margin_add_up_to_at_most_the_margin(problem):
     parts = th.margin_parts(problem)
     rest = parts.initial + parts.optimisation + parts.regularisation

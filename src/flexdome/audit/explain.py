@@ -15,6 +15,7 @@ from flexdome.theory import (
     composite_bound,
     dual_side,
     error_constant,
+    regret_bound_start,
     regret_terms,
     theorem1,
 )
@@ -80,7 +81,7 @@ def _theorem1(problem: Problem, T: int, delta: float) -> str:
     margin, H = theorem1(problem, delta).margin, problem.horizon
     start = burn_in_episode(problem, delta)
     terms = regret_terms(problem, math.log(T), delta, start)
-    total = terms.total / LOG10
+    total, begins = terms.total / LOG10, regret_bound_start(problem, delta)
     largest = max(range(6), key=lambda k: terms[k])
     rows = "\n".join(f"| {name} | {_power(terms[k])} |" for k, name in enumerate(NAMES))
     word = (
@@ -97,7 +98,7 @@ def _theorem1(problem: Problem, T: int, delta: float) -> str:
         f"Until then regret and violation are bounded by H an episode.\n\n"
         f"The bound on the strong regret at T = {T:,}, term by term; T H is {_power(math.log(T * H))}:\n\n"
         f"| term | bound |\n|---|---|\n{rows}\n\n"
-        f"The largest is {NAMES[largest]}. {word}"
+        f"The largest is {NAMES[largest]}. {word} The bound is below T H from T = {_power(begins)} on."
     )
 
 

@@ -117,9 +117,9 @@ def _part(environment: str, name: str, runs: list[RunSpec], depth: Depth) -> Par
             continue
         watched = list(_watched(runs, depth, scale, delta))
         text = f"{words}, {len(watched)} runs of {watched[0].episodes:,}"
-        found += event_findings(watched, text) + estimation_findings(watched[:5], text)
-        found += learning_findings(watched[:5], text)
-        found += statistical_findings(watched[:5], text)[: 2 if words == "unscaled bonuses" else 1]
+        found += event_findings(watched, text) + estimation_findings(watched, text)
+        found += learning_findings(watched, text)
+        found += statistical_findings(watched, text)[: 2 if words == "unscaled bonuses" else 1]
     found += threshold_findings(cmdp, problem, T, delta, range(10 * depth.runs), f"{10 * depth.runs} runs, T = {T:,}")
     found += rate_findings(T) + theorem_findings(problem, delta, T, "no scale")
     ends = [_last(run, depth) for run in runs[:2]]

@@ -47,6 +47,7 @@ from flexdome.theory.theorem import (
     coefficients,
     dominance_episodes,
     margin_parts,
+    regret_bound_start,
     regret_terms,
     statistical_dominance_episode,
 )
@@ -107,6 +108,7 @@ __all__ = [
     "q_bound",
     "recursive_sum",
     "recursive_sum_limit",
+    "regret_bound_start",
     "regret_terms",
     "reward_bound",
     "saddle_path",

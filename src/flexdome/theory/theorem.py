@@ -28,6 +28,7 @@ __all__ = [
     "coefficients",
     "dominance_episodes",
     "margin_parts",
+    "regret_bound_start",
     "regret_terms",
     "statistical_dominance_episode",
 ]
@@ -184,3 +185,13 @@ def regret_terms(problem: Problem, log_planned: float, delta: float, burn_in: in
         math.log(1.2 * H / problem.slater_gap * margin_coefficient(problem)) + quarter + power,
     )
     return RegretTerms(*terms, total=float(np.logaddexp.reduce(terms)))
+
+
+def regret_bound_start(problem: Problem, delta: float) -> float:
+    """log T from which the bound of :func:`regret_terms` is below T H, what is true of every learner anyway.
+
+    The burn-in is not the last word: at the paper's size it ends at 10^27, and the bound speaks from T = 10^45 on, term
+    (b) with its C of the first step being the largest until then.
+    """
+    start, log_h = burn_in_episode(problem, delta), math.log(problem.horizon)
+    return dominance_start(lambda x: regret_terms(problem, x, delta, start).total, lambda x: x + log_h, log_end=1e6)
