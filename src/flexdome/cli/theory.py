@@ -73,7 +73,12 @@ class Explain:
 
 
 def theory(command: Annotated[Audit | Explain, tyro.conf.arg(name="")]) -> None:
-    """Audit the paper's statements, or explain what they say at your size."""
+    """Audit the paper's statements, or explain what they say at your size.
+
+    For example:
+      flexdome theory explain --environment paper-v1
+      flexdome theory audit fixed --episodes 20000 --out audit
+    """
     if isinstance(command, Audit):
         _audit(command)
     else:
