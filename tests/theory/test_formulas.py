@@ -275,6 +275,11 @@ def test_lemma_1_is_the_sum_it_is_stated_as():
         th.convergence_bound(0.7, eta, tau, error[:3])
 
 
+def test_a_step_whose_error_no_float_holds_makes_the_bound_infinite_from_there_on():
+    bound = th.convergence_bound(0.7, [0.5, 0.5, 0.5], [1.0, 1.0, 1.0], [0.1, math.inf, 0.1])
+    assert np.isinf(bound).tolist() == [False, True, True]
+
+
 def test_one_step_contracts_and_adds():
     assert th.contraction(2.0, 0.5, 0.1, 0.3, delta=0.4) == pytest.approx(0.95 * 2 + 0.3 + 0.2)
 

@@ -129,10 +129,11 @@ def convergence_bound(
     ----------
     phi : Phi_1
     eta, tau : (n,)
-    error : (n,) the errors of the steps, each with its own C; the published lemma has C_n, the last and least, in all
+    error : (n,) the errors of the steps, each with its own C, infinite where no float64 holds it; the published lemma has
+        C_n, the last and least, in all
     delta : (n,) the estimation errors, None for a known model
     """
-    eta_, tau_, error_ = (as_array(name, x)[0] for name, x in (("eta", eta), ("tau", tau), ("error", error)))
+    eta_, tau_, error_ = as_array("eta", eta)[0], as_array("tau", tau)[0], as_array("error", error, finite=False)[0]
     given = np.zeros_like(eta_) if delta is None else as_array("delta", delta)[0]
     shapes = {array.shape for array in (eta_, tau_, error_, given)}
     if len(shapes) != 1 or eta_.ndim != 1:
