@@ -129,8 +129,8 @@ def convergence_bound(
     ----------
     phi : Phi_1
     eta, tau : (n,)
-    error : (n,) the errors of the steps, each with its own C, infinite where no float64 holds it; the published lemma has
-        C_n, the last and least, in all
+    error : (n,) the errors of the steps, each with its own C, infinite where no float64 holds it; the published lemma
+        has C_n, the last and least, in all
     delta : (n,) the estimation errors, None for a known model
     """
     eta_, tau_, error_ = as_array("eta", eta)[0], as_array("tau", tau)[0], as_array("error", error, finite=False)[0]
