@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from flexdome.cli.certify import certify
 from flexdome.cli.experiments import compare, resume, run, status, sweep
 from flexdome.cli.reproduce import reproduce
+from flexdome.cli.theory import theory
 
-__all__ = ["COMMANDS"]
+if TYPE_CHECKING:
+    from flexdome.cmdp import CMDP
+
+__all__ = ["COMMANDS", "named_cmdp"]
 
 Environment = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENVIRONMENT")]
 
@@ -73,15 +77,29 @@ def solve(
         seed: the instance's seed
         method: column generation over dynamic programs, or the occupancy-measure linear program
     """
-    import flexdome as fd
     from flexdome.cli.tables import truth_table
 
+    cmdp = named_cmdp(environment, seed)
+    label = f"seed {seed}" if _is_family(environment) else Path(environment).name
+    truth_table(f"The exact truth of {cmdp!r}", {label: cmdp}, method)
+
+
+def _is_family(environment: str) -> bool:
+    from flexdome.families import ENVIRONMENTS
+
     path = Path(environment)
-    known = environment in fd.ENVIRONMENTS or not (path.suffix or path.exists())
-    if seed and not known:
+    return environment in ENVIRONMENTS or not (path.suffix or path.exists())
+
+
+def named_cmdp(environment: str, seed: int) -> CMDP:
+    """The instance ``seed`` of a registered family, or the model of a file, which has no seed."""
+    import flexdome as fd
+
+    if _is_family(environment):
+        return fd.make_cmdp(environment, seed=seed)
+    if seed:
         raise fd.ValidationError(f"seed is {seed}; a model read from a file has none")
-    cmdp = fd.make_cmdp(environment, seed=seed) if known else fd.load_cmdp(path)
-    truth_table(f"The exact truth of {cmdp!r}", {f"seed {seed}" if known else path.name: cmdp}, method)
+    return fd.load_cmdp(Path(environment))
 
 
 def bench(
@@ -149,6 +167,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "sweep": sweep,
     "resume": resume,
     "status": status,
+    "theory": theory,
     "bench": bench,
     "warmup": warmup,
 }

@@ -131,7 +131,13 @@ def _newton(dual: _Dual, lam: Float, bound: float, tol: float) -> tuple[Float, f
     return lam, _residual(lam, gradient, bound)
 
 
-def saddle_point(cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound: float | None = None) -> SaddlePoint:
+def saddle_point(
+    cmdp: CMDP,
+    tau: float,
+    margin: npt.ArrayLike = 0.0,
+    dual_bound: float | None = None,
+    start: npt.ArrayLike | None = None,
+) -> SaddlePoint:
     """The saddle point of the regularised problem with weight ``tau`` and safety margin ``margin``.
 
     Parameters
@@ -139,6 +145,8 @@ def saddle_point(cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound
     tau : the weight of both regularisers, positive
     margin : eps, a number or one for each constraint
     dual_bound : the side of the dual box; None means 4 H / Slater gap
+    start : (m,) multipliers near the solution, those of a neighbouring problem say: the search begins there, at ``tau``
+        itself, and anew as without it should that fail
 
     Examples
     --------
@@ -160,17 +168,19 @@ def saddle_point(cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound
         dual_bound = 4.0 * cmdp.horizon / gap
     dual_bound = as_float("dual_bound", dual_bound, 0.0, LARGEST)
     target = cmdp.alpha + eps
-    lam = np.zeros(cmdp.constraints)
-    stage = max(tau, 1.0)
-    while True:
-        dual = _Dual(cmdp.model, target, stage)
-        final = stage == tau
-        lam, residual = _newton(dual, lam, dual_bound, TOLERANCE if final else 1e-3)
-        if final:
-            break
-        stage = max(tau, 0.25 * stage)
     # Rounding in V_d is amplified by the curvature 1/tau: for very small tau the last digits are out of reach.
-    if residual > max(TOLERANCE, min(1e-13 * cmdp.horizon**2 * (1.0 + dual_bound) / tau, LARGEST_RESIDUAL)):
+    enough = max(TOLERANCE, min(1e-13 * cmdp.horizon**2 * (1.0 + dual_bound) / tau, LARGEST_RESIDUAL))
+    dual, residual = _Dual(cmdp.model, target, tau), np.inf
+    if start is not None:
+        lam = np.clip(_multipliers(cmdp, start), 0.0, dual_bound)
+        lam, residual = _newton(dual, lam, dual_bound, TOLERANCE)
+    if residual > enough:
+        lam, stage = np.zeros(cmdp.constraints), max(tau, 1.0)
+        while stage > tau:
+            lam, _ = _newton(_Dual(cmdp.model, target, stage), lam, dual_bound, 1e-3)
+            stage = max(tau, 0.25 * stage)
+        lam, residual = _newton(dual, lam, dual_bound, TOLERANCE)
+    if residual > enough:
         raise ConvergenceError(
             f"the saddle point's first-order residual stayed at {residual:.3g}; tau = {tau:g} may be too small"
         )
@@ -185,3 +195,10 @@ def saddle_point(cmdp: CMDP, tau: float, margin: npt.ArrayLike = 0.0, dual_bound
         entropy=dual.entropy(),
         residual=residual,
     )
+
+
+def _multipliers(cmdp: CMDP, start: npt.ArrayLike) -> Float:
+    lam, _ = as_array("start", start)
+    if lam.shape != (cmdp.constraints,):
+        raise ValidationError(f"start has shape {lam.shape}; it must be ({cmdp.constraints},)")
+    return lam

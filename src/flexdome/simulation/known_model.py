@@ -8,15 +8,17 @@ The theorem's proof assumes the true model; so does this.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from flexdome.cmdp import CMDP
-from flexdome.cmdp.validation import Float, as_float, as_int, shown
+from flexdome.cmdp.validation import Float, as_float, as_int, as_items, shown
 from flexdome.errors import ValidationError
 from flexdome.planning import evaluate, slater_gap, solve
 from flexdome.planning.evaluation import as_cmdp
+from flexdome.simulation.history import Snapshot
 from flexdome.simulation.iteration_kernels import run_iteration
 from flexdome.theory import Schedules
 from flexdome.theory.schedules import LARGEST
@@ -37,6 +39,7 @@ class Iterates:
     multipliers : (m, n)
     policy, final_multipliers : after the last step
     final_gap, final_violation : exact, of that policy
+    snapshots : t to the policy and multipliers before step t; nothing is visited, the model being known
     """
 
     reward_gap: Float
@@ -46,12 +49,20 @@ class Iterates:
     final_multipliers: Float
     final_gap: float
     final_violation: Float
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
 
 
-def iterate(cmdp: CMDP, schedules: Schedules, iterations: int, dual_bound: float | None = None) -> Iterates:
+def iterate(
+    cmdp: CMDP,
+    schedules: Schedules,
+    iterations: int,
+    dual_bound: float | None = None,
+    snapshots: Iterable[int] = (),
+) -> Iterates:
     """Iterate on the true model from the uniform policy and zero multipliers.
 
     ``dual_bound`` None means 4 H / Slater gap. The whole trajectory is kept: about 60 bytes an iteration.
+    ``snapshots`` are steps, from 1 to one past the last, before which policy and multipliers are kept.
 
     >>> import flexdome as fd
     >>> cmdp = fd.make_cmdp("oscillator-v1", horizon=3)
@@ -70,6 +81,8 @@ def iterate(cmdp: CMDP, schedules: Schedules, iterations: int, dual_bound: float
         dual_bound = 4.0 * cmdp.horizon / gap
     bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
     H, S, A, m = cmdp.horizon, cmdp.states, cmdp.actions, cmdp.constraints
+    given = as_items("snapshots", snapshots, "it must be a series of steps")
+    wanted = sorted({as_int(f"snapshots[{k}]", t, 1, n + 1) for k, t in enumerate(given)})
     best = solve(cmdp)
     log_pi = np.full((H, S, A), -np.log(A))
     lam = np.zeros(m)
@@ -78,11 +91,17 @@ def iterate(cmdp: CMDP, schedules: Schedules, iterations: int, dual_bound: float
         values, multipliers = np.empty((n, 1 + m)), np.empty((n, m))
     except MemoryError:
         raise ValidationError(f"iterations is {n}; a trajectory of that length does not fit in memory") from None
-    run_iteration(
-        tuple(cmdp.model), cmdp.alpha, eta, tau, eps, bound, log_pi, lam, values, multipliers, np.zeros((2, 2 + m, S))
-    )
-    policy = np.exp(log_pi)
-    policy /= policy.sum(axis=-1, keepdims=True)
+    work, kept, done = np.zeros((2, 2 + m, S)), {}, 0
+    for stop in [*(t - 1 for t in wanted), n]:
+        part = slice(done, stop)
+        run_iteration(
+            tuple(cmdp.model), cmdp.alpha, eta[part], tau[part], eps[part], bound, log_pi, lam, values[part],
+            multipliers[part], work,
+        )  # fmt: skip
+        if stop + 1 in wanted:
+            kept[stop + 1] = Snapshot(_policy(log_pi), lam.copy(), np.zeros((H, S, A)))
+        done = stop
+    policy = _policy(log_pi)
     end = evaluate(cmdp, policy)
     return Iterates(
         reward_gap=best.value - values[:, 0],
@@ -92,4 +111,11 @@ def iterate(cmdp: CMDP, schedules: Schedules, iterations: int, dual_bound: float
         final_multipliers=lam,
         final_gap=best.value - float(end.value),
         final_violation=cmdp.alpha - end.utilities,
+        snapshots=kept,
     )
+
+
+def _policy(log_pi: Float) -> Float:
+    policy: Float = np.exp(log_pi)
+    policy /= policy.sum(axis=-1, keepdims=True)
+    return policy
