@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from flexdome.errors import ValidationError as ValidationError
     from flexdome.families import ENVIRONMENTS as ENVIRONMENTS
     from flexdome.families import make_cmdp as make_cmdp
+    from flexdome.gym import from_gymnasium as from_gymnasium
+    from flexdome.gym import learn as learn
     from flexdome.learners import LEARNERS as LEARNERS
     from flexdome.learners import load_learner as load_learner
     from flexdome.learners import make_learner as make_learner
@@ -59,6 +61,7 @@ _ROOMS = {
         "ValidationError",
     ),
     "families": ("ENVIRONMENTS", "make_cmdp"),
+    "gym": ("from_gymnasium", "learn"),
     "learners": ("LEARNERS", "load_learner", "make_learner"),
     "learners.primal_dual.flexdome": ("FlexDOME",),
     "learners.proximal.proxdome": ("ProxDOME",),
