@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from flexdome.learners import make_learner as make_learner
     from flexdome.learners.primal_dual.flexdome import FlexDOME as FlexDOME
     from flexdome.learners.proximal.proxdome import ProxDOME as ProxDOME
+    from flexdome.live import read_episodes as read_episodes
+    from flexdome.live import sample_episodes as sample_episodes
+    from flexdome.live import write_episodes as write_episodes
     from flexdome.planning import SafePolicy as SafePolicy
     from flexdome.planning import baselines as baselines
     from flexdome.planning import evaluate as evaluate
@@ -65,6 +68,7 @@ _ROOMS = {
     "learners": ("LEARNERS", "load_learner", "make_learner"),
     "learners.primal_dual.flexdome": ("FlexDOME",),
     "learners.proximal.proxdome": ("ProxDOME",),
+    "live": ("read_episodes", "sample_episodes", "write_episodes"),
     "planning": (
         "SafePolicy",
         "baselines",

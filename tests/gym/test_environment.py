@@ -16,10 +16,10 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import SEEDS, cmdps
 
 import flexdome as fd
 from flexdome.gym import CMDPEnv, CMDPVectorEnv, SixTuple, gymnasium_id, register
+from strategies import SEEDS, cmdps
 
 ROOT = Path(__file__).parents[2]
 MODES = tuple(AutoresetMode)

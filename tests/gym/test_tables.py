@@ -12,9 +12,9 @@ from gymnasium.spaces import Box, Discrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from strategies import SEEDS
 
 import flexdome as fd
+from strategies import SEEDS
 
 HOLES = (5, 7, 11, 12)
 TOYS = {
