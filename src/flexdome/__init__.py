@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from flexdome.learners import make_learner as make_learner
     from flexdome.learners.primal_dual.flexdome import FlexDOME as FlexDOME
     from flexdome.learners.proximal.proxdome import ProxDOME as ProxDOME
+    from flexdome.live import Journal as Journal
     from flexdome.live import read_episodes as read_episodes
+    from flexdome.live import recover as recover
     from flexdome.live import sample_episodes as sample_episodes
     from flexdome.live import write_episodes as write_episodes
     from flexdome.planning import SafePolicy as SafePolicy
@@ -68,7 +70,7 @@ _ROOMS = {
     "learners": ("LEARNERS", "load_learner", "make_learner"),
     "learners.primal_dual.flexdome": ("FlexDOME",),
     "learners.proximal.proxdome": ("ProxDOME",),
-    "live": ("read_episodes", "sample_episodes", "write_episodes"),
+    "live": ("Journal", "read_episodes", "recover", "sample_episodes", "write_episodes"),
     "planning": (
         "SafePolicy",
         "baselines",
