@@ -1,10 +1,10 @@
 """Kill a process that keeps a journal, at random instants: ``python kills.py DIR ROUNDS SEED``.
 
-One process imports everything and forks a writer for each round, which goes on with the journal of the last one. It is
-killed (SIGKILL) after a random time, and the learner that is recovered is compared, array by array, with a twin that
-was told the same episodes and never killed. Every fourth round the time counts from the fork, so that recovery is hit too;
-in the others from the first acknowledgement. Prints the number of episodes, of torn records, and of kills that came
-while a snapshot was written.
+One process imports everything and forks a writer for each round, which goes on with the journal of the last one. It
+is killed (SIGKILL) after a random time, and the learner that is recovered is compared, array by array, with a twin
+that was told the same episodes and never killed. Every fourth round the time counts from the fork, so that recovery
+is hit too; in the others from the first acknowledgement. Prints the number of episodes, of torn records, and of kills
+that came while a snapshot was written.
 """
 
 from __future__ import annotations
