@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from flexdome.planning import safe_policy as safe_policy
     from flexdome.planning import slater_gap as slater_gap
     from flexdome.planning import solve as solve
+    from flexdome.policies import Policy as Policy
     from flexdome.simulation import check_learner as check_learner
     from flexdome.simulation import iterate as iterate
     from flexdome.simulation import simulate as simulate
@@ -82,6 +83,7 @@ _ROOMS = {
         "slater_gap",
         "solve",
     ),
+    "policies": ("Policy",),
     "simulation": ("check_learner", "iterate", "simulate"),
     "theory": ("Schedules",),
 }

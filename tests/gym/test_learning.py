@@ -184,9 +184,10 @@ def test_an_estimate_holds_the_exact_value_in_nineteen_of_twenty_runs_at_least(f
 
 def test_the_interval_is_that_of_empirical_bernstein():
     sums = np.array([1.0, 3.0, 2.0, 2.0, 4.0])
-    half = (2 * 1.3 * 4.382026634673881 / 5) ** 0.5 + 7 * 10 * 4.382026634673881 / (3 * 4)
-    found = _estimate(sums, 10.0)
-    assert (found.mean, found.high - found.mean) == (pytest.approx(2.4), pytest.approx(half))
+    half = (2 * 1.3 * 4.382026634673881 / 5) ** 0.5 + 7 * 120 * 4.382026634673881 / (3 * 4)
+    found = _estimate(sums - 2.0, -400.0, -280.0)
+    assert (found.mean, found.mean - found.low) == (pytest.approx(0.4), pytest.approx(half))
+    assert (_estimate(sums, 0.0, 10.0).low, _estimate(sums, 0.0, 10.0).high) == (0.0, 10.0)
 
 
 def test_what_is_reported_is_told_apart_from_the_limit_or_not():

@@ -174,17 +174,19 @@ def learn(
     estimates: tuple[Estimate, ...] | None = None
     if n > 0:
         played = [drive.play(learner.policy)[1:3] for _ in range(n)]
-        spread = (drive.high - drive.low) * problem.horizon
-        reward = _estimate(np.array([total for total, _ in played]), spread)
-        estimates = tuple(_estimate(column, float(problem.horizon)) for column in np.array([c for _, c in played]).T)
+        H = problem.horizon
+        least, most = H * min(drive.low, 0.0), H * max(drive.high, 0.0)
+        reward = _estimate(np.array([total for total, _ in played]), least, most)
+        estimates = tuple(_estimate(column, 0.0, float(H)) for column in np.array([c for _, c in played]).T)
     return Learned(sums, costs, lengths, reward, estimates, problem.horizon - problem.thresholds)
 
 
-def _estimate(sums: Float, spread: float) -> Estimate:
+def _estimate(sums: Float, least: float, most: float) -> Estimate:
+    """The mean of sums that lie in [least, most]."""
     n, log = len(sums), math.log(4.0 / DELTA)
-    half = math.sqrt(2.0 * float(sums.var(ddof=1)) * log / n) + 7.0 * spread * log / (3.0 * (n - 1))
+    half = math.sqrt(2.0 * float(sums.var(ddof=1)) * log / n) + 7.0 * (most - least) * log / (3.0 * (n - 1))
     mean = float(sums.mean())
-    return Estimate(mean, mean - half, mean + half, n)
+    return Estimate(mean, max(mean - half, least), min(mean + half, most), n)
 
 
 def _as_learner(learner: Any) -> Learner:
