@@ -175,6 +175,15 @@ def test_an_empty_table_has_no_episodes():
     assert fd.write_episodes([]).height == 0
 
 
+def test_the_state_after_the_last_step_may_be_known_of_some_episodes_alone(tmp_path):
+    episodes = [fd.Episode([0], [0], [0.5], [0.5]), fd.Episode([1, 2], [0], [0.5], [0.5])]
+    for suffix in ("csv", "parquet"):
+        fd.write_episodes(episodes, tmp_path / f"log.{suffix}")
+        assert [e.states.tolist() for e in fd.read_episodes(tmp_path / f"log.{suffix}")] == [[0], [1, 2]]
+    with pytest.raises(fd.ValidationError, match="column 'next_state', row 2 is 1.5"):
+        fd.read_episodes(GOOD | {"next_state": [1.0, 2.0, 1.5]})
+
+
 def test_costs_are_written_where_they_are_asked_for():
     frame = fd.write_episodes([fd.Episode([0, 1], [0], [0.5], [0.25])], form="costs")
     assert frame["cost_0"].to_list() == [0.75]
@@ -230,7 +239,10 @@ def test_a_file_that_is_no_table_is_refused(tmp_path):
         ([fd.Episode([0, 1, 2], [0], [1.0], [1.0])], r"episodes\[0\]: states has length 3"),
         ([fd.Episode([0], [0.5], [1.0], [1.0])], r"episodes\[0\]: actions is"),
         ([fd.Episode([0], [0], [1.0], [1.0], [1.0, 2.0])], r"episodes\[0\]: thresholds has shape"),
-        ([fd.Episode([0], [0], [1.0], [1.0]), fd.Episode([0, 1], [0], [1.0], [1.0])], r"episodes\[1\] has the columns"),
+        (
+            [fd.Episode([0], [0], [1.0], [1.0]), fd.Episode([0], [0], [1.0], [1.0], [1])],
+            r"episodes\[1\] has the columns",
+        ),
     ],
 )
 def test_episodes_that_make_no_table_are_refused(episodes, message, tmp_path):

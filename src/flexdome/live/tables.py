@@ -7,8 +7,8 @@
           0     1      4       0    0.00        0.5        0.5          2.5          1.0           4
 
 ``cost_<i>`` may stand in the place of ``utility_<i>``: d = 1 - c. ``step`` counts from 0 or from 1; without it the
-rows of an episode are in order. ``threshold_<i>`` is needed where a threshold is estimated, and ``next_state``
-nowhere: the state after the last step is learned from by no learner. Columns of other names are left alone;
+rows of an episode are in order. ``threshold_<i>`` is needed where a threshold is estimated; ``next_state``, of
+which the one after the last step counts, may be missing. Columns of other names are left alone;
 ``columns`` says what ours are called.
 
 **Short episodes.** With ``horizon`` and ``end`` an episode of fewer steps is filled up in the absorbing state ``end``.
@@ -85,9 +85,13 @@ def read_episodes(
     -------
     In the order in which they begin in the table. A learner's ``observe`` checks each against its problem.
 
-    Examples -------- >>> import flexdome as fd >>> log = {"episode": [0, 0, 1], "state": [2, 1, 2], "action": [0, 1,
-    1], "reward": [0, 0.5, 1], "cost_0": [0, 1, 0]} >>> first, second = fd.read_episodes(log, horizon=2, end=3) >>>
-    second.states.tolist(), second.utilities.tolist() ([2, 3, 3], [[1.0, 1.0]])
+    Examples
+    --------
+    >>> import flexdome as fd
+    >>> log = {"episode": [0, 0, 1], "state": [2, 1, 2], "action": [0, 1, 1], "cost_0": [0, 1, 0]}
+    >>> first, second = fd.read_episodes(log | {"reward": [0.0, 0.5, 1.0]}, horizon=2, end=3)
+    >>> second.states.tolist(), second.utilities.tolist()
+    ([2, 3, 3], [[1.0, 1.0]])
     """
     frame = _as_frame(table)
     names = _names(frame.columns, columns)
@@ -106,13 +110,13 @@ def read_episodes(
     seen = {name: _numbers(frame, name) for name in (names.reward, *names.outcomes)}
     indices = {name: _whole(frame, name) for name in (names.state, names.action)}
     samples = [_numbers(frame, name, gaps=True) for name in names.thresholds]
-    following = None if names.next_state is None else _whole(frame, names.next_state)
+    following = None if names.next_state is None else _numbers(frame, names.next_state, gaps=True)
     found = []
     for label, rows in _episodes(frame, names):
         outcomes = np.array([seen[name][rows] for name in names.outcomes])
         states = indices[names.state][rows]
-        if following is not None:
-            states = np.append(states, following[rows[-1]])
+        if following is not None and not np.isnan(following[rows[-1]]):
+            states = np.append(states, _as_whole(names.next_state, int(rows[-1]), following[rows[-1:]]))
         given = (states, indices[names.action][rows], seen[names.reward][rows])
         d = 1.0 - outcomes if names.are_costs else outcomes
         thresholds = np.array([one[rows] for one in samples]) if samples else None
@@ -154,9 +158,10 @@ def write_episodes(
         except ValidationError as error:
             raise ValidationError(f"episodes[{k}]: {error}") from None
     for k, part in enumerate(parts):
-        if part.columns != parts[0].columns:
-            raise ValidationError(f"episodes[{k}] has the columns {part.columns}; episodes[0] has {parts[0].columns}")
-    frame = pl.concat(parts, rechunk=True) if parts else pl.DataFrame()
+        here, there = ([name for name in one.columns if name != "next_state"] for one in (part, parts[0]))
+        if here != there:
+            raise ValidationError(f"episodes[{k}] has the columns {here}; episodes[0] has {there}")
+    frame = pl.concat(parts, how="diagonal", rechunk=True) if parts else pl.DataFrame()
     if target is not None:
         buffer = io.BytesIO()
         if target.suffix == ".csv":
@@ -286,11 +291,16 @@ def _numbers(frame: pl.DataFrame, name: str, *, gaps: bool = False) -> Float:
 
 
 def _whole(frame: pl.DataFrame, name: str) -> Index:
-    values = _numbers(frame, name)
+    return _as_whole(name, 0, _numbers(frame, name))
+
+
+def _as_whole(name: str | None, first: int, values: Float) -> Index:
+    """Whole numbers from row ``first`` on."""
     bad = (values != np.floor(values)) | (np.abs(values) >= 2.0**31)
     if bad.any():
-        row = int(np.argmax(bad))
-        raise ValidationError(f"column {name!r}, row {row} is {shown(float(values[row]))}; it must be a whole number")
+        k = int(np.argmax(bad))
+        value = shown(float(values[k]))
+        raise ValidationError(f"column {name!r}, row {first + k} is {value}; it must be a whole number")
     return values.astype(np.int64)
 
 
