@@ -180,7 +180,7 @@ def test_the_state_after_the_last_step_may_be_known_of_some_episodes_alone(tmp_p
     for suffix in ("csv", "parquet"):
         fd.write_episodes(episodes, tmp_path / f"log.{suffix}")
         assert [e.states.tolist() for e in fd.read_episodes(tmp_path / f"log.{suffix}")] == [[0], [1, 2]]
-    with pytest.raises(fd.ValidationError, match="column 'next_state', row 2 is 1.5"):
+    with pytest.raises(fd.ValidationError, match=r"column 'next_state', row 2 is 1\.5"):
         fd.read_episodes(GOOD | {"next_state": [1.0, 2.0, 1.5]})
 
 
