@@ -30,6 +30,8 @@ def test_every_learner_acts_says_how_it_stands_and_leaves_as_a_file(id, tmp_path
     assert np.array_equal(status.thresholds, learner.beliefs().thresholds)
     assert "episode 7" in str(status)
     assert "constraint 0" in str(status)
+    assert not any(word in str(status) for word in ("multiplier", "dual", "heat"))
+    assert "multiplier" in status.text(verbose=True)
     learner.export(tmp_path / "policy.npz")
     assert np.array_equal(fd.Policy.load(tmp_path / "policy.npz").policy, before)
     assert np.array_equal(learner.policy, before)

@@ -310,3 +310,24 @@ def test_of_several_costs_one_is_meant():
         started(SixTuple(CMDPEnv(CERTAIN), constraint=2)).step(0)
     with pytest.raises(fd.ValidationError, match="it must have 'cost'"):
         started(SixTuple(gymnasium.make("FrozenLake-v1"))).step(0)
+
+
+def test_without_gymnasium_the_way_in_is_open_and_the_way_out_says_what_is_missing(monkeypatch):
+    import flexdome.gym
+
+    monkeypatch.setattr(flexdome.gym, "find_spec", lambda name: None)
+    with pytest.raises(fd.FlexDOMEError, match=r"CMDPEnv needs gymnasium: pip install"):
+        _ = flexdome.gym.CMDPEnv
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = flexdome.gym.Nothing
+    code = (
+        "import sys; sys.modules['gymnasium'] = None\n"
+        "import importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'gymnasium' else find(name, *rest)\n"
+        "from types import SimpleNamespace as N; import flexdome as fd\n"
+        "table = {0: {0: [(1.0, 0, 1.0, False)]}}\n"
+        "env = N(P=table, initial_state_distrib=[1.0], observation_space=N(n=1), action_space=N(n=1))\n"
+        "print(fd.from_gymnasium(env, horizon=3, cost=[[0.5]], limit=2.0).states)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "1", done.stderr
