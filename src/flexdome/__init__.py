@@ -28,11 +28,18 @@ if TYPE_CHECKING:
     from flexdome.errors import ValidationError as ValidationError
     from flexdome.families import ENVIRONMENTS as ENVIRONMENTS
     from flexdome.families import make_cmdp as make_cmdp
+    from flexdome.gym import from_gymnasium as from_gymnasium
+    from flexdome.gym import learn as learn
     from flexdome.learners import LEARNERS as LEARNERS
     from flexdome.learners import load_learner as load_learner
     from flexdome.learners import make_learner as make_learner
     from flexdome.learners.primal_dual.flexdome import FlexDOME as FlexDOME
     from flexdome.learners.proximal.proxdome import ProxDOME as ProxDOME
+    from flexdome.live import Journal as Journal
+    from flexdome.live import read_episodes as read_episodes
+    from flexdome.live import recover as recover
+    from flexdome.live import sample_episodes as sample_episodes
+    from flexdome.live import write_episodes as write_episodes
     from flexdome.planning import SafePolicy as SafePolicy
     from flexdome.planning import baselines as baselines
     from flexdome.planning import evaluate as evaluate
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
     from flexdome.planning import safe_policy as safe_policy
     from flexdome.planning import slater_gap as slater_gap
     from flexdome.planning import solve as solve
+    from flexdome.policies import Policy as Policy
     from flexdome.simulation import check_learner as check_learner
     from flexdome.simulation import iterate as iterate
     from flexdome.simulation import play as play
@@ -63,9 +71,11 @@ _ROOMS = {
         "ValidationError",
     ),
     "families": ("ENVIRONMENTS", "make_cmdp"),
+    "gym": ("from_gymnasium", "learn"),
     "learners": ("LEARNERS", "load_learner", "make_learner"),
     "learners.primal_dual.flexdome": ("FlexDOME",),
     "learners.proximal.proxdome": ("ProxDOME",),
+    "live": ("Journal", "read_episodes", "recover", "sample_episodes", "write_episodes"),
     "planning": (
         "SafePolicy",
         "baselines",
@@ -77,6 +87,7 @@ _ROOMS = {
         "slater_gap",
         "solve",
     ),
+    "policies": ("Policy",),
     "simulation": ("check_learner", "iterate", "play", "simulate"),
     "theory": ("Schedules",),
 }

@@ -197,3 +197,11 @@ def test_an_estimated_threshold_needs_a_sample(samples: list[float], message: st
     with pytest.raises(fd.ValidationError) as caught:
         episode(utilities=np.ones((2, H)), thresholds=samples).checked(problem(math.nan, 1.0))
     assert message in str(caught.value)
+
+
+def test_each_utility_of_an_ended_episode_has_its_own_value():
+    early = fd.Episode.padded(3, 1, [0], [0], [0.5], [[0.25], [0.5]], utility=[1.0, 0.0])
+    assert early.utilities.tolist() == [[0.25, 1.0, 1.0], [0.5, 0.0, 0.0]]
+    for bad, message in (([1.0], "utility has shape"), ([0.0, 2.0], r"utility\[1\] is 2.0")):
+        with pytest.raises(fd.ValidationError, match=message):
+            fd.Episode.padded(3, 1, [0], [0], [0.5], [[0.25], [0.5]], utility=bad)

@@ -22,6 +22,7 @@ RANDOM = tuple(
 OWN_SIZES = ("garnet-v1", "dosing-v1", "deep-sea-v1", "rapids-v1", "twins-v1", "rare-starts-v1")
 UNITS = {"small-units-v1": 0.01, "rare-costs-v1": 0.05, "contexts-v1": 0.1}  # what a utility of 1 is elsewhere
 OPPOSED = ("paper-v1", "paper-stochastic-v1", "kitamura-v1", "oscillator-v1")
+SAFE_BY_ITSELF = ("cliff-walking-v1", "taxi-v1")  # the limit is about the way to the optimum
 COLUMNS = ("id", "what it is", "S", "A", "H", "m", "alpha", "V_r*", "lambda*", "Slater gap")
 
 
@@ -82,6 +83,9 @@ def test_both_methods_agree_on_the_optimum(id):
 def test_the_slater_gap_is_positive_and_the_constraint_binds(id):
     best = fd.solve(instance(id))
     assert best.slater_gap > 0.04 * UNITS.get(id, 1.0)
+    if id in SAFE_BY_ITSELF:
+        assert (best.multipliers == 0.0).all()
+        return
     assert best.multipliers.max() > 0.1
     assert best.value < fd.baselines(instance(id)).best[1].value - (0.03 if id == "contexts-v1" else 0.1)
 

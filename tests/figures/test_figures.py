@@ -518,3 +518,37 @@ def test_the_inside_of_another_learner_is_refused():
     prox = fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=5), cmdp)
     with pytest.raises(fd.ValidationError, match="constraint is 1"):
         fg.inside_figure(prox, constraint=1)
+
+
+# -- a policy ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_and_its_visits_are_shown_as_maps():
+    cmdp = fd.make_cmdp("frozen-lake-v1")
+    learner = fd.FlexDOME(cmdp.problem(), episodes=100)
+    fd.simulate(learner, cmdp)
+    policy = fd.Policy(learner.policy, learner.visits)
+    figure = fg.policy_figure(policy)
+    check_layout(figure)
+    colours, visits = (axes.images[0].get_array() for axes in figure.axes[:2])
+    seen = learner.visits.sum(axis=-1).T
+    assert colours.shape == (16, 40, 3)
+    np.testing.assert_array_equal(np.ma.filled(visits, 0.0), seen)
+    assert (np.asarray(colours)[seen == 0] == 0.92).all()
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [f"action {a}" for a in range(4)]
+
+
+def test_a_certain_action_has_its_full_colour_and_a_draw_is_pale():
+    figure = fg.policy_figure(fd.Policy([[[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]]))
+    ((first,), (draw,), (second,)) = np.asarray(figure.axes[0].images[0].get_array())
+    legend = [patch.get_facecolor()[:3] for patch in figure.legends[0].legend_handles]
+    np.testing.assert_allclose([first, second], legend, atol=1e-12)
+    assert draw.min() > 0.85
+    assert len(figure.axes) == 1
+
+
+def test_a_map_of_something_else_is_refused():
+    with pytest.raises(fd.ValidationError, match="policy is 3"):
+        fg.policy_figure(3)
+    with pytest.raises(fd.ValidationError, match="at most 32 can be told apart"):
+        fg.policy_figure(fd.Policy(np.full((1, 1, 33), 1 / 33)))

@@ -51,14 +51,15 @@ class Episode:
         thresholds: npt.ArrayLike | None = None,
         *,
         reward: float = 0.0,
-        utility: float = 0.0,
+        utility: npt.ArrayLike = 0.0,
     ) -> Episode:
         """An episode that ended early, filled up to ``horizon`` in the state ``absorbing``.
 
-        The steps that did not happen take action 0 in that state, earn ``reward`` and give every utility the value
-        ``utility`` (1.0 where utilities are 1 - cost and an ended episode costs nothing). ``states`` holds the states
-        in which an action was taken (one more is ignored). Thresholds are one sample an episode, (m,), or one for each
-        step that happened, (m, n): their mean stands for the others, so that every episode weighs the same.
+        The steps that did not happen take action 0 in that state, earn ``reward`` and give the utilities ``utility``:
+        a number for all, or one for each (1.0 where a utility is 1 - cost and an ended episode costs nothing).
+        ``states`` holds the states in which an action was taken (one more is ignored). Thresholds are one sample an
+        episode, (m,), or one for each step that happened, (m, n): their mean stands for the others, so that every
+        episode weighs the same.
         """
         a, s = as_raw("actions", actions), as_raw("states", states)
         for name, array in (("actions", a), ("states", s)):
@@ -79,11 +80,15 @@ class Episode:
             if shape != (n,):
                 raise ValidationError(f"{name} does not have one entry for each of the {n} actions")
         end = as_int("absorbing", absorbing, 0, LARGEST_SIZE)
+        rest, _ = as_array("utility", utility)
+        if rest.shape not in ((), d.shape[:1]):
+            raise ValidationError(f"utility has shape {rest.shape}; it must be a number or ({len(d)},)")
+        check_range("utility", rest, 0.0, 1.0)
         return cls(
             np.append(s[:n], np.full(missing + 1, end)),
             np.append(a, np.zeros(missing, dtype=np.int64)),
             np.append(r, np.full(missing, as_float("reward", reward, 0.0, 1.0))),
-            np.append(d, np.full((d.shape[0], missing), as_float("utility", utility, 0.0, 1.0)), axis=1),
+            np.append(d, np.broadcast_to(rest.reshape(-1, 1), (d.shape[0], missing)), axis=1),
             None if thresholds is None else _filled("thresholds", thresholds, n, missing),
         )
 

@@ -24,7 +24,6 @@ One process writes to a store at a time; a second one is refused.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
@@ -42,6 +41,7 @@ import numpy.typing as npt
 import polars as pl
 
 from flexdome.cmdp.archive import as_path, read_archive, write_whole
+from flexdome.cmdp.lock import lock_folder
 from flexdome.cmdp.validation import as_float, as_items, as_raw, as_text, instance_of, shown
 from flexdome.errors import FileFormatError, FlexDOMEError, OutputError, ValidationError
 from flexdome.experiments.specs import ExperimentSpec, RunSpec
@@ -211,23 +211,13 @@ class Store:
     def writing(self) -> Iterator[None]:
         """The right to write; another process that has it makes this an error."""
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = self.path / ".lock"
+        lock = lock_folder(self.path)
         try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise OutputError(f"{lock} cannot be written: {error.strerror or error}") from None
-        with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OutputError(f"{lock} cannot be written: it is not a regular file")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise FlexDOMEError(
-                    f"{self.path} is being written by another process; wait for it or stop it"
-                ) from None
             for name in ("runs", "experiments"):
                 _make(self.path / name)
             yield
+        finally:
+            lock.release()
 
     def remember(self, experiment: ExperimentSpec) -> None:
         """Keep what was asked for, so that ``resume`` and ``status`` know it; another of the same name stays."""

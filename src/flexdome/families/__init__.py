@@ -66,6 +66,9 @@ _ROWS = (
     Environment("noisy-v1", "awkward:noisy", "threshold samples with a spread of 2 H"),
     Environment("lottery-v1", "awkward:lottery", "threshold samples of two values, one of them rare"),
     Environment("rapids-v1", "awkward:rapids", "a longer river with a stronger stream"),
+    Environment("frozen-lake-v1", "toy_text:frozen_lake", "Gymnasium's slippery 4x4 lake, holes as the cost"),
+    Environment("cliff-walking-v1", "toy_text:cliff_walking", "Gymnasium's walk along a cliff, falls as the cost"),
+    Environment("taxi-v1", "toy_text:taxi", "Gymnasium's taxi, illegal pick-ups and drop-offs as the cost"),
 )
 
 ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType({row.id: row for row in _ROWS})

@@ -3,6 +3,7 @@
 from flexdome.figures.curves import Row, comparison_figure, curves_figure
 from flexdome.figures.inside import inside_figure
 from flexdome.figures.pareto import pareto_figure, pareto_front
+from flexdome.figures.policy_map import policy_figure
 from flexdome.figures.sensitivity import sensitivity_figure
 from flexdome.figures.style import ONE_COLUMN, TWO_COLUMNS, LineStyle, save, styles_for
 from flexdome.figures.table import table_figure, table_markdown
@@ -17,6 +18,7 @@ __all__ = [
     "inside_figure",
     "pareto_figure",
     "pareto_front",
+    "policy_figure",
     "save",
     "sensitivity_figure",
     "styles_for",

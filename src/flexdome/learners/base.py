@@ -21,6 +21,7 @@ from flexdome.cmdp.problem import as_problem
 from flexdome.cmdp.validation import Float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.turn import Turn, changing, reading
+from flexdome.policies import draw_action
 from flexdome.theory.constants import LONGEST
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Beliefs", "Learner"]
 
 Arrays = dict[str, npt.NDArray[Any]]
+ACTIONS = 0xAC7  # the stream that actions are drawn from
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,13 @@ class Learner(ABC):
     Attributes
     ----------
     id : its name in the registry
+    how : how it arrives at what it plays, in a few plain words
     runner : ``"package.module:Class"`` of the runner that ``simulate`` runs it with; it does what the public methods of
         the class that names it do. This one calls ``observe``; a family with compiled chunks names its own
     """
 
     id: ClassVar[str]
+    how: ClassVar[str] = "what it holds to be best"
     runner: ClassVar[str] = "flexdome.simulation.runners.observed:Observed"
 
     def __init__(self, problem: Problem, episodes: int, seed: int) -> None:
@@ -169,6 +173,53 @@ class Learner(ABC):
             except ValidationError as error:
                 raise ValidationError(f"episodes[{len(checked)}]: {error}") from None
         return checked
+
+    @reading
+    def act(self, h: int, s: int) -> int:
+        """Draw the action of step ``h`` (from 0 on) in state ``s`` from ``policy``.
+
+        The random number depends on the learner's seed, the episode and the step alone: there is nothing to save, a
+        learner that was loaded or recovered goes on with the same actions, and asking twice gives the same answer.
+        """
+        step = as_int("h", h, 0, self._problem.horizon - 1)
+        state = as_int("s", s, 0, self._problem.states - 1)
+        numbers = np.random.default_rng([self.seed, ACTIONS, self.episode]).random(step + 1)
+        return draw_action(self.policy[step, state], float(numbers[step]))
+
+    @reading
+    def status(self) -> Any:
+        """What is played next and why, what is known, and what would change it; ``print`` it to read it."""
+        from flexdome.learners.status import Status
+
+        beliefs, problem = self.beliefs(), self._problem
+        seen = beliefs.visits.sum(axis=-1, keepdims=True) > 0
+        return Status(
+            episode=self.episode + 1,
+            episodes=self.episodes,
+            how=self.how,
+            utilities=np.array(beliefs.utilities),
+            thresholds=np.array(beliefs.thresholds),
+            margin=np.array(beliefs.margin),
+            multipliers=np.array(self.multipliers),
+            estimated=np.isnan(problem.thresholds),
+            tried=int((beliefs.visits > 0).sum()),
+            untried=int(((beliefs.visits == 0) & seen).sum()),
+        )
+
+    @reading
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write what is to be played next as a plain file: ``.json``, ``.csv``, ``.npz``, or ``.h``, a C table.
+
+        With it go how often each action was tried, the mean utilities that it gave, and where it comes from.
+        ``fd.Policy.load`` reads the first three, and needs NumPy only.
+        """
+        from flexdome.learners.export import write_policy
+
+        write_policy(self, path)
+
+    def _utility_means(self) -> Float | None:
+        """(m, H, S, A) mean utilities that were seen, NaN where nothing was; None where a learner keeps none."""
+        return None
 
     def _count(self) -> None:
         """One more episode observed."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from flexdome.certificates import Recorded
 from flexdome.cmdp import CMDP
 from flexdome.cmdp.problem import Problem
-from flexdome.cmdp.validation import as_int, check_room
+from flexdome.cmdp.validation import as_int, check_room, instance_of
 from flexdome.errors import ValidationError
 from flexdome.planning.evaluation import as_policy
 from flexdome.simulation.play_kernels import play_all
 from flexdome.simulation.randomness import Randomness
 from flexdome.theory.constants import LONGEST
 
-__all__ = ["play"]
+__all__ = ["play", "played_arrays"]
 
 
 def play(
@@ -37,20 +39,30 @@ def play(
     >>> len(log), log.actions.shape == (10, cmdp.horizon)
     (10, True)
     """
-    pi = as_policy(cmdp, policy)
-    if pi.ndim != 3:
-        raise ValidationError(f"policy has shape {pi.shape}; play takes one policy (H, S, A)")
-    H, m = cmdp.horizon, cmdp.constraints
-    n = as_int("episodes", episodes, 0, LONGEST)
-    check_room(f"episodes is {n}; the log", n * H * (6 + 2 * m))
     known = cmdp.problem(slater_gap=_some_gap(cmdp)) if problem is None else problem
-    numbers = Randomness(cmdp, as_int("seed", seed, 0))
-    start = as_int("first", first, 1, LONGEST)
+    s, a, r, d, samples = played_arrays("episodes", cmdp, policy, episodes, seed, first)
+    return Recorded.from_arrays(known, s, a, r, d, None if known.thresholds_known else samples)
+
+
+def played_arrays(
+    name: str, cmdp: CMDP, policy: npt.ArrayLike, episodes: int, seed: int, first: int = 1
+) -> tuple[Any, ...]:
+    """States (n, H + 1), actions (n, H), rewards (n, H), utilities (n, m, H) and threshold samples (n, m, H).
+
+    ``name`` is what the caller calls the number of episodes. Without a threshold that is drawn the last is None.
+    """
+    pi = as_policy(instance_of("cmdp", cmdp, CMDP), policy)
+    if pi.ndim != 3:
+        raise ValidationError(f"policy has shape {pi.shape}; it must be {pi.shape[1:]}: one policy")
+    H, m = cmdp.horizon, cmdp.constraints
+    n = as_int(name, episodes, 0, LONGEST)
+    check_room(f"{name} is {n}; {n} episodes", n * H * (6 + 2 * m))
+    numbers, start = Randomness(cmdp, as_int("seed", seed, 0)), as_int("first", first, 1, LONGEST)
     states, actions = np.zeros((n, H + 1), dtype=np.int64), np.zeros((n, H), dtype=np.int64)
     rewards, utilities = np.zeros((n, H)), np.zeros((n, m, H))
     play_all(pi, tuple(cmdp.model), numbers.uniforms(start, n), states, actions, rewards, utilities)
-    samples = None if known.thresholds_known else numbers.thresholds(start, n)
-    return Recorded.from_arrays(known, states, actions, rewards, utilities, samples)
+    drawn = any(law.law != "fixed" for law in cmdp.thresholds)
+    return states, actions, rewards, utilities, numbers.thresholds(start, n) if drawn else None
 
 
 def _some_gap(cmdp: CMDP) -> float:

@@ -63,6 +63,7 @@ class PrimalDualLearner(Learner):
         fields of :class:`flexdome.learners.primal_dual.kernels.Form`, where they are not FlexDOME's
     """
 
+    how = "small steps towards reward plus what each constraint is worth, which grows while it is short"
     runner: ClassVar[str] = "flexdome.simulation.runners.primal_dual:PrimalDual"
     _given: dict[str, Any]  # a member's own options, as it was made with them
 
@@ -176,6 +177,12 @@ class PrimalDualLearner(Learner):
             widths=self._widths(visits),
             visits=visits,
         )
+
+    def _utility_means(self) -> Float:
+        counts = self.model.core.counts
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = counts.sum_d / counts.n_visits
+        return np.array([self.model.spread(row, np.nan) for row in means])
 
     def _widths(self, visits: Float) -> Float:
         """(H, S, A): the bonus of every cell, for those of reward and utilities that are not known, if any is not."""

@@ -95,6 +95,7 @@ class ProgramLearner(Learner):
     given : the member's own options, as they go to a file
     """
 
+    how = "a plan made anew from what was seen, within what the data leave possible"
     runner: ClassVar[str] = "flexdome.simulation.runners.programs:Programs"
     every_episode: ClassVar[bool] = False  # whether the policy moves between plans too (see ``_step``)
     anew: ClassVar[bool] = False  # whether a plan follows from what was seen alone, and takes no step from the last
@@ -280,6 +281,11 @@ class ProgramLearner(Learner):
             widths=self._widths(),
             visits=self.visits,
         )
+
+    def _utility_means(self) -> Float:
+        n = self.records.n_visits
+        means: Float = np.where(n > 0, self.records.sums[1:] / np.maximum(n, 1.0), np.nan)
+        return means
 
     def _thresholds_changed(self) -> None:
         self._make_plan()

@@ -357,6 +357,12 @@ class ProxDOME(Learner):
             ),
         )
 
+    def _utility_means(self) -> Float:
+        counts = self.model.core.counts
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = counts.sum_d / counts.n_visits
+        return np.array([self.model.spread(row, np.nan) for row in means])
+
     def _infeasible(self) -> bool:
         """Whether even the plan that aims at the utilities alone is short, margins on its side and not against it.
 

@@ -66,6 +66,10 @@ class Status:
         return shown_safe
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, verbose: bool = False) -> str:
+        """The account; ``verbose`` adds standard errors, multipliers and how the search for them went."""
         lines = [f"episode {self.episode}: " + self._verdict()]
         if self.weight < 1.0:
             lines.append(f"  played with probability {self.weight:.3g}, the safe policy that was given otherwise")
@@ -73,15 +77,14 @@ class Status:
             zip(self.utilities, self.errors, self.margin, self.thresholds, self.slack, self.multipliers, strict=True)
         ):
             meets = "is below" if not self.safe[i] else "meets" if slack >= 0.0 else "meets, within its tolerance,"
+            errors = f" ({eps / max(error, 1e-300):.3g} standard errors of {error:.3g})" if verbose else ""
+            price = f"multiplier {lam:.4g}: " if verbose else ""
             lines.append(
-                f"  constraint {i}: utility {U:.4g} - margin {eps:.4g} ({eps / max(error, 1e-300):.3g} standard errors "
-                f"of {error:.3g}) {meets} threshold {alpha:.4g}, slack {slack:+.3g}; "
-                f"multiplier {lam:.4g}: {self._role(i)}"
+                f"  constraint {i}: utility {U:.4g} - margin {eps:.4g}{errors} {meets} threshold {alpha:.4g}, "
+                f"slack {slack:+.3g}; {price}{self._role(i)}"
             )
-        lines.append(
-            f"  {self.trials} dual trial{'s' * (self.trials != 1)}, "
-            f"{self.untried} (step, state, action) never tried in visited states"
-        )
+        trials = f"{self.trials} dual trial{'s' * (self.trials != 1)}, " if verbose else ""
+        lines.append(f"  {trials}{self.untried} (step, state, action) never tried in visited states")
         return "\n".join(lines)
 
     def _verdict(self) -> str:
@@ -98,7 +101,7 @@ class Status:
             return f"not shown safe (short: {short}): {self.first_tries:.2g} actions are to be tried for the first time"
         found = "no policy can be shown safe yet"
         if not self.solved:
-            found = f"{self.trials} dual trials found no policy that can be shown safe"
+            found = "the search found no policy that can be shown safe"
         return f"{found} (short: {short}); what is played aims at the utilities, to learn more"
 
     def _why_safe(self) -> str:
@@ -108,7 +111,7 @@ class Status:
                 "which cannot be shown safe by itself"
             )
         if not self.solved:
-            return f"shown safe, but {self.trials} dual trials did not settle it; the nearest policy is played"
+            return "shown safe, but the search for the best such policy did not end; the nearest is played"
         return f"shown safe: every utility less its margin meets its threshold (within {TOLERANCE:g} margins)"
 
     def _role(self, i: int) -> str:

@@ -1,0 +1,7 @@
+"""Learning from a system without a simulator: episodes in tables, a journal that survives any kill."""
+
+from flexdome.live.journal import Journal, recover
+from flexdome.live.sampling import sample_episodes
+from flexdome.live.tables import read_episodes, write_episodes
+
+__all__ = ["Journal", "read_episodes", "recover", "sample_episodes", "write_episodes"]

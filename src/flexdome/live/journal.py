@@ -1,0 +1,444 @@
+"""A learner whose every episode is on disk before it is acknowledged.
+
+::
+
+    DIR/journal.log                     a record for each thing that the learner was told, in order
+    DIR/snapshot-<number>-<byte>.npz    the learner after so many of them, and where in the log that is
+    DIR/.lock                           one process writes at a time
+
+``journal.observe(episode)`` checks the episode, appends it to the log in one write, and lets the learner learn. A
+process that is killed at any instant leaves every acknowledged episode in the log; :func:`recover` reads the last
+snapshot and lets the learner learn again from what follows it, which gives the same bits. An episode whose write was
+complete but whose acknowledgement was never seen counts as observed.
+
+**What survives what.** Without ``fsync`` an episode survives the death of the process, and with it that of the
+machine. A snapshot is on disk when it gets its name, and so is then the log up to it.
+
+**How long recovery takes.** A snapshot is taken when the learner has learned for ``snapshot_seconds`` since the last
+one, so that to learn that much again takes about as long, however many episodes there were.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.archive import as_path
+from flexdome.cmdp.lock import lock_folder
+from flexdome.cmdp.validation import Float, as_array, as_float, shown, switch
+from flexdome.errors import FileFormatError, FlexDOMEError, OutputError, ValidationError
+from flexdome.learners import Learner, load_learner
+from flexdome.live.records import Torn, as_record, read_records
+
+__all__ = ["Journal", "recover"]
+
+LOG = "journal.log"
+SNAPSHOT = "snapshot-{:012d}-{:016d}.npz"
+SNAPSHOTS = re.compile(r"snapshot-([0-9]{12})-([0-9]{16})\.npz")
+TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
+FIRST = b"flexdome journal 1\n"
+EPISODE, LOGGED, THRESHOLDS = range(3)
+NAMES = ("observe", "preload", "set_thresholds")
+HEAD = struct.Struct("<QQB")  # number of the record, episodes observed before it, kind
+SECONDS = 0.25
+
+log = logging.getLogger(__name__)
+
+
+class Journal:
+    """A learner and the log of everything that it is told.
+
+    Parameters
+    ----------
+    path : a directory, made where it is missing
+    learner : begins a journal with this learner, as it stands; None goes on with the one that is there
+    fsync : whether every episode is on disk, and not with the operating system alone, before it is acknowledged
+    snapshot_seconds : after how much time spent learning a snapshot is taken
+
+    Attributes
+    ----------
+    learner : tell it things through the journal alone
+    dropped : what was said of a torn last record, or None
+
+    Examples
+    --------
+    >>> import tempfile, flexdome as fd
+    >>> cmdp = fd.make_cmdp("inventory-v1")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with fd.Journal(folder.name, fd.FlexDOME(cmdp.problem(), episodes=100)) as journal:
+    ...     for episode in fd.sample_episodes(cmdp, journal.learner.policy, 3):
+    ...         journal.observe(episode)
+    >>> fd.recover(folder.name).episode
+    3
+    >>> folder.cleanup()
+    """
+
+    learner: Learner
+    dropped: str | None
+    _number: int  # of the next record
+    _end: int  # byte at which it will begin
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        learner: Learner | None = None,
+        *,
+        fsync: bool = False,
+        snapshot_seconds: float = SECONDS,
+    ) -> None:
+        self.path = as_path("path", path)
+        self._fsync = switch("fsync", fsync)
+        self._patience = as_float("snapshot_seconds", snapshot_seconds, 0.0)
+        if learner is not None and not isinstance(learner, Learner):
+            raise ValidationError(f"learner is {shown(learner)}; it must be a learner, or None")
+        self._open = False
+        if learner is None:
+            _require(self.path)
+        else:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OutputError(f"{self.path} cannot be made: {error.strerror or error}") from None
+        self._lock = lock_folder(self.path)
+        try:
+            self._sweep()
+            if learner is None:
+                self._go_on()
+            else:
+                self._begin(learner)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._open, self._learned = True, 0.0
+        self._told = self._state()
+
+    # -- what a learner is told ----------------------------------------------------------------------------------
+
+    def observe(self, episode: Episode) -> None:
+        """Append ``episode`` to the log and let the learner learn from it; a bad one is refused, changing nothing."""
+        self._check()
+        known = _Known(self.learner.problem, self.learner._checked(episode))
+        self._tell(EPISODE, _episode_bytes(known.data), lambda: self.learner.observe(known))
+
+    def preload(self, episodes: Iterable[Episode]) -> None:
+        """Append logged episodes, and let the learner take them as data: all of them or, if one is bad, none."""
+        self._check()
+        items = list(episodes)
+        data = self.learner._checked_each(items)
+        body = struct.pack("<Q", len(data)) + b"".join(_episode_bytes(one) for one in data)
+        self._tell(LOGGED, body, lambda: self.learner.preload(items))
+
+    def set_thresholds(self, thresholds: npt.ArrayLike, slater_gap: float | None = None) -> None:
+        """Change the known thresholds from the next episode on (:meth:`Learner.set_thresholds`)."""
+        self._check()
+        alpha = np.atleast_1d(as_array("thresholds", thresholds, finite=False)[0])
+        if alpha.shape != (self.learner.problem.constraints,):
+            m = self.learner.problem.constraints
+            raise ValidationError(f"thresholds has shape {alpha.shape}; there are m = {m} constraints")
+        gap = np.nan if slater_gap is None else as_float("slater_gap", slater_gap)
+        known = self.learner.problem
+        bound = known.slater_gap if slater_gap is None else slater_gap
+        replace(known, thresholds=alpha, slater_gap=bound, slater_gap_exact=False)  # refused before it is written
+        body = np.append(alpha, gap).astype("<f8").tobytes()
+        self._tell(THRESHOLDS, body, lambda: self.learner.set_thresholds(thresholds, slater_gap))
+
+    def snapshot(self) -> None:
+        """Take a snapshot now; earlier ones are removed when it is on disk."""
+        self._check()
+        os.fsync(self._file.fileno())
+        self.learner.save(self.path / SNAPSHOT.format(self._number, self._end))
+        for number, _, path in _snapshots(self.path):
+            if number < self._number:
+                path.unlink(missing_ok=True)
+        self._learned = 0.0
+
+    def episodes(self) -> Iterator[Episode]:
+        """Every episode that was observed, from the first on, as it was observed."""
+        self._check()
+        problem = self.learner.problem
+        with open(self.path / LOG, "rb") as file:
+            for entry in _entries(self.path / LOG, file, len(FIRST), 0):
+                if not isinstance(entry, Torn) and entry[2] == EPISODE:
+                    yield _as_episode(entry[3], problem)[0]
+
+    def close(self) -> None:
+        """Give the right to write back. What was acknowledged is in the log already."""
+        if self._open:
+            self._open = False
+            self._file.close()
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Journal({str(self.path)!r}, {self.learner!r})"
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _tell(self, kind: int, body: bytes, learn: Callable[[], None]) -> None:
+        """Write a record and then let the learner learn; a second thread is refused."""
+        self.learner.turn.change(NAMES[kind], self._write_and_learn, kind, body, learn)
+
+    def _write_and_learn(self, kind: int, body: bytes, learn: Callable[[], None]) -> None:
+        before = self._end
+        record = as_record(HEAD.pack(self._number, self.learner.episode, kind) + body)
+        if os.fstat(self._file.fileno()).st_size != before:  # an interrupt came between two lines of what follows
+            self._take_back(before)
+        try:
+            if self._file.write(record) != len(record):
+                raise OSError("there is no room for a whole record")
+            if self._fsync:
+                os.fsync(self._file.fileno())
+            begun = time.perf_counter()
+            learn()
+        except BaseException as error:
+            self._undo(kind, error, before, len(record))
+            if isinstance(error, OSError):
+                raise OutputError(f"{self.path / LOG} cannot be written: {error.strerror or error}") from error
+            raise
+        self._count(before + len(record))
+        self._learned += time.perf_counter() - begun
+        if self._learned >= self._patience:
+            try:
+                self.snapshot()
+            except OutputError as error:  # the episode is in the log all the same
+                self._learned = 0.0
+                log.warning("flexdome: no snapshot was taken: %s", error)
+
+    def _undo(self, kind: int, error: BaseException, before: int, size: int) -> None:
+        """Take a record back that the learner did not learn from; what it did learn before an interrupt stays."""
+        if self._state() != self._told:
+            self._count(before + size)
+            return
+        self._take_back(before)
+        if kind == LOGGED and not isinstance(error, FlexDOMEError):
+            self.close()  # how many of them it took cannot be told
+
+    def _count(self, end: int) -> None:
+        self._end, self._number = end, self._number + 1
+        self._told = self._state()
+
+    def _take_back(self, end: int) -> None:
+        self._file.truncate(end)
+        self._file.seek(end)
+
+    def _state(self) -> tuple[int, int]:
+        return self.learner.episode, len(self.learner.threshold_changes)
+
+    def _check(self) -> None:
+        if not self._open:
+            raise FlexDOMEError(f"the journal {self.path} is closed; fd.Journal({str(self.path)!r}) goes on with it")
+        if self._state() != self._told:
+            raise FlexDOMEError(
+                f"the learner of {self.path} was told something that is not in its journal: it is at episode "
+                f"{self.learner.episode}, the journal at {self._told[0]}; tell it through the journal alone"
+            )
+
+    def _sweep(self) -> None:
+        """Remove what a killed process left half-written."""
+        for path in self.path.iterdir():
+            if TEMPORARY.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+                with suppress(OSError):
+                    path.unlink()
+
+    def _begin(self, learner: Learner) -> None:
+        path = self.path / LOG
+        if _snapshots(self.path) or (os.path.lexists(path) and path.stat().st_size > len(FIRST)):
+            raise ValidationError(
+                f"{self.path} holds a journal already; fd.Journal({str(self.path)!r}) without a learner goes on with it"
+            )
+        try:
+            self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (until close)
+            self._file.write(FIRST)
+        except OSError as error:
+            raise OutputError(f"{path} cannot be written: {error.strerror or error}") from None
+        self.learner, self.dropped, self._number, self._end = learner, None, 0, len(FIRST)
+        os.fsync(self._file.fileno())
+        learner.save(self.path / SNAPSHOT.format(0, len(FIRST)))
+
+    def _go_on(self) -> None:
+        self.learner, self._number, self._end, torn = _recovered(self.path)
+        self.dropped = _say(self.path, torn)
+        try:
+            self._file = open(self.path / LOG, "r+b", buffering=0)  # noqa: SIM115 (until close)
+            self._take_back(self._end)
+        except OSError as error:
+            raise OutputError(f"{self.path / LOG} cannot be written: {error.strerror or error}") from None
+
+
+class _Known(Episode):
+    """An episode that was checked against a problem, and is not checked against the same one again."""
+
+    def __init__(self, problem: Problem, data: tuple[Any, ...]) -> None:
+        states, actions, rewards, utilities, thresholds = data
+        super().__init__(states, actions, rewards, utilities, thresholds if thresholds.size else None)
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "data", data)
+
+    problem: Problem
+    data: tuple[Any, ...]
+
+    def checked(self, problem: Problem) -> tuple[Any, ...]:
+        """The arrays as the kernels take them."""
+        return self.data if problem is self.problem else super().checked(problem)
+
+
+def recover(path: str | os.PathLike[str]) -> Learner:
+    """The learner of a journal as after the last acknowledged episode, bit for bit; the journal is not changed.
+
+    A last record that is torn was never acknowledged: it is left out, and the log of the program says so. A record
+    that is damaged in the middle, or a snapshot that is, is a :class:`FileFormatError`; while a process writes,
+    nothing is read.
+    """
+    folder = as_path("path", path)
+    _require(folder)
+    lock = lock_folder(folder)
+    try:
+        learner, _, _, torn = _recovered(folder)
+    finally:
+        lock.release()
+    _say(folder, torn)
+    return learner
+
+
+def _require(folder: Path) -> None:
+    if not folder.is_dir() or not (folder / LOG).is_file():
+        raise FileFormatError(f"{folder} holds no journal; fd.Journal(path, learner) begins one")
+
+
+def _say(folder: Path, torn: Torn | None) -> str | None:
+    if torn is None:
+        return None
+    text = f"{folder / LOG}: the last record, {torn.size} bytes from byte {torn.at} on, is torn and was dropped"
+    log.warning("flexdome: %s", text)
+    return text
+
+
+def _snapshots(folder: Path) -> list[tuple[int, int, Path]]:
+    """Number, byte and path of every snapshot, the latest last."""
+    named = ((SNAPSHOTS.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted((int(match[1]), int(match[2]), path) for match, path in named if match)
+
+
+def _recovered(folder: Path) -> tuple[Learner, int, int, Torn | None]:
+    """The learner, how many records it has been told, the byte where they end, and what is torn."""
+    found = _snapshots(folder)
+    if not found:
+        raise FileFormatError(f"{folder} holds no snapshot; the journal was never begun")
+    number, end, path = found[-1]
+    learner = load_learner(path)
+    torn: Torn | None = None
+    refused: ValidationError | None = None
+    try:
+        with open(folder / LOG, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if end > size:
+                raise FileFormatError(f"{folder / LOG} is damaged: it has {size} bytes; {path.name} was taken at {end}")
+            if file.read(len(FIRST)) != FIRST:
+                raise FileFormatError(f"{folder / LOG} is not a journal, or of another version")
+            for entry in _entries(folder / LOG, file, end, number):
+                if isinstance(entry, Torn):
+                    torn = entry
+                    break
+                if refused is not None:  # the last one may be what the learner refused, and was never acknowledged
+                    raise refused
+                last, episode, kind, body = entry
+                if episode != learner.episode:
+                    raise FileFormatError(
+                        f"{folder / LOG} is damaged: record {number} is of episode {episode}, not {learner.episode}"
+                    )
+                try:
+                    _replay(learner, kind, body)
+                except ValidationError as error:
+                    refused, torn = error, Torn(end, last - end)
+                    continue
+                end, number = last, number + 1
+    except OSError as error:
+        raise FileFormatError(f"{folder / LOG} cannot be read: {error.strerror or error}") from None
+    except ValidationError as error:
+        raise FileFormatError(f"{folder / LOG} is damaged: record {number}: {error}") from None
+    return learner, number, end, torn
+
+
+def _entries(path: Path, file: Any, at: int, number: int) -> Iterator[Any]:
+    """(where it ends, episode, kind, body) of each record from byte ``at`` on, numbered in order; then ``Torn``."""
+    try:
+        for entry in read_records(file, at):
+            if isinstance(entry, Torn):
+                yield entry
+                return
+            end, body = entry
+            if len(body) < HEAD.size:
+                raise FileFormatError(f"is damaged: record {number} has {len(body)} bytes")
+            found, episode, kind = HEAD.unpack_from(body)
+            if found != number:
+                raise FileFormatError(f"is damaged: record {found} stands where {number} belongs")
+            yield end, episode, kind, body[HEAD.size :]
+            number += 1
+    except FileFormatError as error:
+        raise FileFormatError(f"{path} {error}") from None
+
+
+def _replay(learner: Learner, kind: int, body: bytes) -> None:
+    if kind == EPISODE:
+        episode, rest = _as_episode(body, learner.problem)
+        if rest:
+            raise ValidationError(f"{len(rest)} bytes are left over")
+        learner.observe(episode)
+    elif kind == LOGGED:
+        (count,), rest, items = struct.unpack_from("<Q", body), body[8:], []
+        for _ in range(count):
+            episode, rest = _as_episode(rest, learner.problem)
+            items.append(episode)
+        learner.preload(items)
+    elif kind == THRESHOLDS:
+        *alpha, gap = np.frombuffer(body, dtype="<f8")
+        learner.set_thresholds(alpha, None if np.isnan(gap) else float(gap))
+    else:
+        raise ValidationError(f"its kind is {kind}, which is not known here")
+
+
+def _episode_bytes(data: tuple[Any, ...]) -> bytes:
+    """One episode as it was checked: whether it has thresholds, then its arrays."""
+    states, actions, rewards, utilities, thresholds = data
+    return b"".join(
+        (
+            b"\1" if thresholds.size else b"\0",
+            states.astype("<i4").tobytes(),
+            actions.astype("<i4").tobytes(),
+            rewards.astype("<f8", copy=False).tobytes(),
+            utilities.astype("<f8", copy=False).tobytes(),
+            thresholds.astype("<f8", copy=False).tobytes(),
+        )
+    )
+
+
+def _as_episode(body: bytes, problem: Problem) -> tuple[Episode, bytes]:
+    """The episode at the beginning of ``body``, and what follows."""
+    H, m = problem.horizon, problem.constraints
+    sizes = [4 * (H + 1), 4 * H, 8 * H, 8 * m * H, 8 * m * H if body[:1] == b"\1" else 0]
+    ends = np.cumsum([1, *sizes]).tolist()
+    if len(body) < ends[-1]:
+        raise ValidationError(f"an episode has {len(body)} bytes; it must have {ends[-1]}")
+    parts = [body[a:b] for a, b in pairwise(ends)]
+    states, actions = (np.frombuffer(part, dtype="<i4") for part in parts[:2])
+    rewards: Float = np.frombuffer(parts[2], dtype="<f8")
+    utilities, thresholds = (np.frombuffer(part, dtype="<f8").reshape(-1, H) for part in parts[3:])
+    return Episode(states, actions, rewards, utilities, thresholds if thresholds.size else None), body[ends[-1] :]
