@@ -43,8 +43,9 @@ class Learned:
 def exponent_findings(runs: Sequence[Learned], setting: str) -> list[Finding]:
     """T^(5/6) and O~(1): the fitted exponents with their intervals.
 
-    O~ hides logarithms, and one of them looks like an exponent of 1 / log T: a regret fails where the lower end of its
-    interval is above 5/6 + 1 / log T. A violation is near-constant or not by the rule of :mod:`flexdome.analysis`.
+    A regret fails where the lower end of its interval is above 5/6. O~ hides logarithms, and one of them looks like an
+    exponent of 1 / log T: the note says whether that much would explain it. A violation is near-constant or not by the
+    rule of :mod:`flexdome.analysis`.
     """
     found = []
     for key, name, claim, text in (
@@ -68,7 +69,9 @@ def exponent_findings(runs: Sequence[Learned], setting: str) -> list[Finding]:
             end += f", near-constant in {flat} of {len(runs)}"
         else:
             least = -math.inf if fitted is None else fitted.value if fitted.low is None else fitted.low
-            grows = least > claim + 1.0 / math.log(max(T, 3))
+            grows, logarithm = least > claim, claim + 1.0 / math.log(max(T, 3))
+            if grows:
+                end += f", {'within' if least <= logarithm else 'above'} {logarithm:.2f}, which one logarithm explains"
         excess = -claim if fitted is None else fitted.value - claim
         note = f"{end}, no growth to fit" if fitted is None else f"{end}, fitted exponent {fitted}"
         word: Word = "fails" if grows else "holds"
