@@ -34,7 +34,41 @@ def test_list_shows_every_learner_with_its_claims(capsys):
     out = capsys.readouterr().out
     assert all(id in out for id in fd.LEARNERS)
     assert "T^(5/6), strong" in out
-    assert "program of S^2 A H variables" in out
+
+
+def test_list_learners_fits_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    assert main(["list", "learners"]) == 0
+    rows = re.sub("\x1b[^m]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, rows)) <= 80
+    assert len(rows) < 80
+    assert sum(row.startswith((" uopt-rpgpd ", " optcmdp-bonus ")) for row in rows) == 2
+
+
+def test_show_says_what_a_learner_needs_claims_and_takes(capsys):
+    assert main(["show", "dope"]) == 0
+    out = capsys.readouterr().out
+    for text in (
+        "version 1",
+        "program of S^2 A H variables",
+        "safe policy, known thresholds",
+        "zero, strong",
+        "replan",
+    ):
+        assert text in out
+
+
+def test_show_says_how_large_an_environment_is(capsys):
+    assert main(["show", "paper-v1"]) == 0
+    out = capsys.readouterr().out
+    assert "20 states, 5 actions, 5 steps, 1 constraint, thresholds 2.497" in out
+    assert "horizon = 5" in out
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"flexdome {fd.__version__}\n"
 
 
 def test_solve_prints_the_exact_optimum(capsys):
@@ -56,6 +90,7 @@ def test_solve_reads_a_saved_model(tmp_path, capsys):
         (["solve", "papr-v1"], 2, "did you mean paper-v1"),
         (["solve", "missing.npz"], 2, "does not exist"),
         (["solve", "paper-v1", "--seed", "-1"], 2, "seed is -1"),
+        (["show", "paper"], 2, "name is 'paper'; it must be the id of a learner or an environment"),
         (["run", "fixd"], 2, "did you mean fixed"),
         (["run", "missing.toml"], 2, "missing.toml cannot be read"),
         (["run", "fixed", "--episodes", "0"], 2, "episodes is 0"),

@@ -24,6 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    if words == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"flexdome {version('flexdome')}")
+        return 0
     try:
         for before, word in zip(["", *words], words, strict=False):
             if not word or (

@@ -24,7 +24,9 @@ Environment = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENVIRO
 def list_(
     what: Annotated[Literal["environments", "learners", "experiments"], tyro.conf.Positional] = "environments",
 ) -> None:
-    """List what there is: environments, learners with what their papers claim and need, or our experiments.
+    """List what there is: environments, learners with what their papers claim, or our experiments.
+
+    ``flexdome show ID`` says more of a learner or an environment.
 
     For example:
       flexdome list environments
@@ -47,16 +49,9 @@ def list_(
             spec = named_experiment(name)
             table.add_row(name, spec.id, str(sum(1 for _ in spec.runs())), spec.description)
     else:
-        columns = (
-            *("id", "what it is", "regret", "violation", "last iterate"),
-            *("needs", "replanning", "reconstructed", "source"),
-        )
-        table = plain_table(what, *columns)
+        table = plain_table(what, "id", "regret", "violation", "what it is")
         for entry in LEARNERS.values():
-            needs, parts = (", ".join(x) or "-" for x in (entry.needs, entry.reconstructed))
-            last = "claimed" if entry.last_iterate else "-"
-            claims = entry.regret, entry.violation, last
-            table.add_row(entry.id, entry.summary, *claims, needs, entry.replanning or "-", parts, entry.citation)
+            table.add_row(entry.id, entry.regret, entry.violation, entry.summary)
     show(table)
 
 
@@ -100,6 +95,22 @@ def named_cmdp(environment: str, seed: int) -> CMDP:
     if seed:
         raise fd.ValidationError(f"seed is {seed}; a model read from a file has none")
     return fd.load_cmdp(Path(environment))
+
+
+def show(name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ID")]) -> None:
+    """Show one learner or one environment: what it is, needs and claims, its options with their defaults.
+
+    For example:
+      flexdome show proxdome
+      flexdome show paper-v1
+
+    Args:
+        name: the id of a learner or an environment
+    """
+    from flexdome.cli.pages import page_of
+    from flexdome.cli.tables import lines
+
+    lines(page_of(name))
 
 
 def bench(
@@ -161,6 +172,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "list": list_,
     "run": run,
     "compare": compare,
+    "show": show,
     "solve": solve,
     "certify": certify,
     "reproduce": reproduce,

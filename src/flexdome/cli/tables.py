@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -12,7 +12,7 @@ from rich.table import Table
 from flexdome.cmdp import CMDP
 from flexdome.planning import Evaluation, baselines, solve
 
-__all__ = ["plain_table", "show", "truth_table"]
+__all__ = ["lines", "plain_table", "show", "truth_table"]
 
 
 def plain_table(title: str, *columns: str) -> Table:
@@ -30,6 +30,15 @@ def show(table: Table) -> None:
         width = max(console.measure(table, options=console.options.update(width=1000)).maximum, 20)
         console = Console(width=width, markup=False, emoji=False)
     console.print(table)
+
+
+def lines(page: Iterable[tuple[str, str]]) -> None:
+    """Print words and what they stand for, side by side; a word that is the one before is not said again."""
+    table, before = Table(box=None, show_header=False, pad_edge=False), ""
+    for word, text in page:
+        table.add_row("" if word == before else word, text)
+        before = word
+    show(table)
 
 
 def _numbers(values: Any) -> str:
