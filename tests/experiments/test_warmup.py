@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from flexdome.cli import main
@@ -15,6 +17,21 @@ def test_what_was_compiled_ahead_is_in_the_cache() -> None:
     folder = cache_directory()
     assert folder is not None
     assert list(folder.rglob("*run_primal_dual*.nbc"))
+
+
+def test_a_run_says_that_it_compiles_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = tmp_path / "one.toml"
+    experiment.write_text(
+        'episodes = 3\nseeds = [0]\n[[environments]]\nid = "media-v1"\n[[learners]]\nid = "flexdome"\n'
+    )
+    words = ["run", str(experiment), "--workers", "0", "--out"]
+    assert main([*words, str(tmp_path / "warm")]) == 0
+    assert "compiling first" not in capsys.readouterr().err
+    monkeypatch.setattr("flexdome.kernels.jit.cache_directory", lambda: tmp_path / "empty")
+    assert main([*words, str(tmp_path / "cold")]) == 0
+    assert "compiling first: a minute or two, once" in capsys.readouterr().err
 
 
 def test_the_command_says_what_it_compiled(capsys: pytest.CaptureFixture[str]) -> None:

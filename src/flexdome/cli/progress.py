@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from flexdome.experiments import Event, ExperimentSpec
+from flexdome.kernels.jit import nothing_compiled
 
 __all__ = ["Display"]
 
@@ -41,6 +42,8 @@ class Display:
         self.task = self.live.add_task("", total=None) if self.live else None
 
     def __enter__(self) -> Self:
+        if nothing_compiled():
+            self._say("compiling first: a minute or two, once; `flexdome warmup` does it ahead")
         if self.live:
             self.live.start()
         return self
