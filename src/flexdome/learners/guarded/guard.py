@@ -4,7 +4,7 @@ A learner proposes; what is played is a mixture of policies that are frozen, wit
 hold at all times (:mod:`flexdome.learners.guarded.ledger`). Nothing is asked of the learner, and nothing of the model::
 
     policies = {0: the known safe policy, l_0 = its utilities}
-    an epoch, begun after t episodes, of n = max(50, t / 2):
+    an epoch, begun after t episodes, of n = max(50, t / 2), or max(50, t) once a base was found:
       freeze the learner's policy as candidate k, with confidence delta_k = 6 delta / (pi^2 k^2 m); l_k = 0
       in each episode, while k is a candidate:
         play k with probability gamma_jk and j otherwise, j the base with the smallest (r* - r_j) (1 - gamma) / gamma
@@ -12,7 +12,7 @@ hold at all times (:mod:`flexdome.learners.guarded.ledger`). Nothing is asked of
         certified (l_k >= alpha), or k earns less than what is known (by two standard errors): no candidate any more
       else: play the base j and the policy k with the largest (1 - gamma_jk) r_j + gamma_jk r_k
 
-r_k is the mean of the rewards that policy k brought, r* the largest of them (and H / 100). A policy whose bounds are
+r_k is the mean of the rewards that policy k brought, r* the largest of them (and H / 1000). A policy whose bounds are
 below alpha is of use too: it is played as often as the room of a base allows. **Safety** (docs/suredome.md): with
 probability 1 - delta every mixture that is ever played has V_{d_i} >= alpha_i for every i.
 
@@ -49,7 +49,7 @@ __all__ = ["Guard", "Guarded"]
 
 STREAM = 0x47554152  # of the draws between the policies of a mixture
 FIRST = 50  # episodes of the first epochs
-GROWTH = 0.5  # later ones last as long as half of all episodes before
+GROWTH = (0.5, 1.0)  # later ones, in all episodes before: while no other base is known, and after that
 ERRORS = 2.0  # by so many a candidate must be behind to be given up
 ENOUGH = 300  # episodes of a candidate before its reward is looked at
 INNER = "learner."  # the arrays of the learner inside
@@ -151,11 +151,12 @@ class Guarded(Learner):
 
     def _begin(self) -> None:
         """Begin an epoch with a new candidate."""
-        length = max(FIRST, int(GROWTH * self.episode))
+        growth = GROWTH[int(self.ledger.has_found(self.thresholds))]
+        length = max(FIRST, int(growth * self.episode))
         self._begun, self._until = self.episode, self.episode + length
         keep = {self.ledger.policies[at].number for at in self.ledger.best(self.thresholds)[:2]}
         policy, belief = self._plan(length)
-        self._candidate = self.ledger.freeze(policy, belief, keep)
+        self._candidate = self.ledger.freeze(policy, belief, length, keep)
 
     def _decide(self) -> None:
         """The mixture of the next episode: base, other policy, and the other's weight."""

@@ -2,7 +2,7 @@
 
 A policy that is frozen before its episodes are played has episodes whose totals are bounded and have one mean, whatever
 S, A and the model are. Each constraint i of the k-th policy has a betting sequence of its own
-(:mod:`flexdome.certificates.kernels`) at the level
+(:mod:`flexdome.learners.guarded.kernels`) at the level
 
     delta_k = 6 delta / (pi^2 k^2 m),   k = 1, 2, ...,   so that sum_k m delta_k = delta
 
@@ -26,6 +26,7 @@ from flexdome.certificates import kernels
 from flexdome.certificates.sequences import betting_grid
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
+from flexdome.learners.guarded.kernels import aimed_betting
 from flexdome.learners.state import EXACT, Arrays, StateReader
 from flexdome.planning import SafePolicy
 
@@ -34,6 +35,7 @@ __all__ = ["Frozen", "Ledger"]
 POINTS = 2048  # of the grid of a sequence: a bound is rounded down by H / 2048 at most
 MOST = 16  # policies that are kept
 REFUTED = 1e-6  # how often a promise that is kept may be held for broken
+NEARLY = 1e-3  # of H: what the best is held to earn more than is known
 WEIGHT = 20.0  # episodes that count as much as what was believed of a policy's reward when it was frozen
 NONE = np.zeros(0)
 
@@ -47,6 +49,7 @@ class Frozen:
     policy : (H, S, A)
     number : k; 0 is the safe policy that was given
     belief : what its reward was held to be when it was frozen
+    aim : the episodes within which it is to be certified
     bound : (m,) lower bounds on its utilities
     rows, capital : (m, SIZE) and (m, G) its sequences; those of policy 0 are upper ones, against what was promised
     earned : its episodes, the sum of their rewards, and of the squares
@@ -55,6 +58,7 @@ class Frozen:
     policy: Float
     number: int
     belief: float
+    aim: int
     bound: Float
     rows: Float
     capital: Float
@@ -99,13 +103,13 @@ class Ledger:
         self.grid = betting_grid(POINTS)
         self.frozen = 0  # policies so far
         rows = np.zeros((self.constraints, kernels.SIZE))
-        self.policies = [Frozen(safe.policy, 0, 0.0, np.array(safe.utilities), rows, np.ones((self.constraints, 0)))]
+        self.policies = [Frozen(safe.policy, 0, 0.0, 0, np.array(safe.utilities), rows, np.ones((self.constraints, 0)))]
 
     def level(self, k: int) -> float:
         """log(1 / delta_k) of a sequence of policy k."""
         return math.log(math.pi**2 * k * k * self.constraints / (6.0 * self.delta))
 
-    def freeze(self, policy: Float, belief: float, keep: set[int]) -> int:
+    def freeze(self, policy: Float, belief: float, aim: int, keep: set[int]) -> int:
         """Take one more policy; its place comes back. Where there are too many the oldest goes that is not in ``keep``.
 
         ``keep`` are numbers, and policy 0 is never dropped.
@@ -116,7 +120,7 @@ class Ledger:
             del self.policies[oldest]
         self.frozen += 1
         rows, capital = np.zeros((m, kernels.SIZE)), np.ones((m, self.grid.shape[1]))
-        self.policies.append(Frozen(np.array(policy), self.frozen, belief, np.zeros(m), rows, capital))
+        self.policies.append(Frozen(np.array(policy), self.frozen, belief, aim, np.zeros(m), rows, capital))
         return len(self.policies) - 1
 
     def refuted(self, totals: Float) -> None:
@@ -142,11 +146,16 @@ class Ledger:
                 kernels.bernstein(one.rows[i], 1.0 - x, -math.log(REFUTED))
             else:
                 level = self.level(one.number)
-                one.bound[i] = self.horizon * kernels.betting(one.rows[i], one.capital[i], self.grid, x, level)
+                low = aimed_betting(one.rows[i], one.capital[i], self.grid, x, level, float(one.aim))
+                one.bound[i] = self.horizon * low
 
     def is_base(self, at: int, alpha: Float) -> bool:
         """Whether the bounds of the policy ``at`` show it safe."""
         return bool((self.policies[at].bound >= alpha).all())
+
+    def has_found(self, alpha: Float) -> bool:
+        """Whether there is a base beside the known safe policy."""
+        return any(self.is_base(at, alpha) for at in range(1, len(self.policies)))
 
     def share(self, base: int, other: int, alpha: Float) -> float:
         """gamma: how much of ``other`` may be mixed with ``base``; 0 where that is not shown safe."""
@@ -174,7 +183,7 @@ class Ledger:
         gamma[other] = 0.0
         if not (gamma > 0.0).any():
             return 0, 0.0
-        behind = rewards.max() + 0.01 * self.horizon - rewards
+        behind = rewards.max() + NEARLY * self.horizon - rewards
         price = np.where(gamma > 0.0, behind * (1.0 - gamma) / np.maximum(gamma, 1e-300), np.inf)
         base = int(np.argmin(price))
         return base, float(gamma[base])
@@ -201,6 +210,7 @@ class Ledger:
             "numbers": np.array([one.number for one in kept], dtype=np.int64),
             "policies": np.array([one.policy for one in kept]).reshape(-1, H, S, A),
             "belief": np.array([one.belief for one in self.policies]),
+            "aim": np.array([one.aim for one in self.policies], dtype=np.int64),
             "bound": np.array([one.bound for one in kept]).reshape(-1, m),
             "rows": np.array([one.rows for one in self.policies]),
             "capital": np.array([one.capital for one in kept]).reshape(-1, m, G),
@@ -219,6 +229,7 @@ class Ledger:
         read.agree("numbers", np.diff(numbers, prepend=0) > 0, "must rise")
         policies = read.rows("policies", (kept, H, S, A))
         belief = read.take("belief", (1 + kept,), -EXACT, EXACT)
+        aim = read.count("aim", (1 + kept,), 0, EXACT)
         bound = read.take("bound", (kept, m), 0.0, float(H))
         rows = read.take("rows", (1 + kept, m, kernels.SIZE), -EXACT, EXACT)
         capital = read.take("capital", (kept, m, G), 0.0, math.inf)
@@ -232,6 +243,7 @@ class Ledger:
                 policies[k].copy(),
                 int(numbers[k]),
                 float(belief[1 + k]),
+                int(aim[1 + k]),
                 bound[k].copy(),
                 rows[1 + k].copy(),
                 capital[k].copy(),

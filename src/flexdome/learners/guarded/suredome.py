@@ -4,7 +4,7 @@ The guard of :mod:`flexdome.learners.guarded.guard`, whose learner is a bold Pro
 exactly can never be certified, so that plans are made with the room that their certificate will need::
 
     policies = {0: the known safe policy, l_0 = its utilities}
-    an epoch, begun after t episodes, of n = max(50, t / 2):
+    an epoch, begun after t episodes, of n = max(50, t / 2), or max(50, t) once a base was found:
       ProxDOME's thresholds <- alpha_i + min(c_room H sqrt(2 v_i log(1 / delta_k) / n), max_j (l_ji - alpha_i) / 2)
       freeze ProxDOME's plan as candidate k, with confidence delta_k = 6 delta / (pi^2 k^2 m); l_k = 0
       in each episode, while k is a candidate:
