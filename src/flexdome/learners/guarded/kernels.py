@@ -1,7 +1,8 @@
 """The lower sequence of a policy that is to be certified within a number of episodes that is planned.
 
-As :func:`flexdome.certificates.kernels.betting`, with other bets. Those that serve all times alike, sqrt(2 l / (v t log t)),
-pay for it with a width of 2 sqrt(2 v l / n) after some thousand observations. Here, with ``aim`` the n to be good at,
+As :func:`flexdome.certificates.kernels.betting`, with other bets. Those that serve all times alike,
+sqrt(2 l / (v t log t)), pay for it with a width of about 2 sqrt(2 v l / n) after some thousand observations. Here, with
+``aim`` the n to be good at,
 
     lam_t = sqrt(2 l / (v_{t-1} max(t, n / 16)))
 
