@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from flexdome.learners import LEARNERS as LEARNERS
     from flexdome.learners import load_learner as load_learner
     from flexdome.learners import make_learner as make_learner
+    from flexdome.learners.guarded.guard import Guard as Guard
+    from flexdome.learners.guarded.suredome import SureDOME as SureDOME
     from flexdome.learners.primal_dual.flexdome import FlexDOME as FlexDOME
     from flexdome.learners.proximal.proxdome import ProxDOME as ProxDOME
     from flexdome.live import Journal as Journal
@@ -73,6 +75,8 @@ _ROOMS = {
     "families": ("ENVIRONMENTS", "make_cmdp"),
     "gym": ("from_gymnasium", "learn"),
     "learners": ("LEARNERS", "load_learner", "make_learner"),
+    "learners.guarded.guard": ("Guard",),
+    "learners.guarded.suredome": ("SureDOME",),
     "learners.primal_dual.flexdome": ("FlexDOME",),
     "learners.proximal.proxdome": ("ProxDOME",),
     "live": ("Journal", "read_episodes", "recover", "sample_episodes", "write_episodes"),

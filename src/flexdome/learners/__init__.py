@@ -14,14 +14,14 @@ from typing import Any
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import shown
 from flexdome.errors import ValidationError, unknown_name
-from flexdome.learners import primal_dual, programs, proximal
+from flexdome.learners import guarded, primal_dual, programs, proximal
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.files import read_learner
 from flexdome.learners.registry import Entry, Registry
 
 __all__ = ["LEARNERS", "Beliefs", "Entry", "Learner", "load_learner", "make_learner"]
 
-_ROWS = (*proximal.ROWS, *primal_dual.ROWS, *programs.ROWS)
+_ROWS = (*proximal.ROWS, *guarded.ROWS, *primal_dual.ROWS, *programs.ROWS)
 LEARNERS: Mapping[str, Entry] = Registry(sorted(_ROWS, key=lambda row: not row.claims))  # ours, without a claim, last
 
 

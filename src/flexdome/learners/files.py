@@ -23,7 +23,7 @@ from flexdome.theory import Schedules
 from flexdome.theory.constants import LONGEST
 from flexdome.theory.schedules import Margin, Power
 
-__all__ = ["Tabulated", "read_learner", "write_learner"]
+__all__ = ["Tabulated", "read_learner", "rebuilt_learner", "stored_learner", "write_learner"]
 
 FORMAT = "flexdome-learner"
 VERSION = 1
@@ -54,6 +54,12 @@ class Tabulated:
 
 def write_learner(learner: Learner, path: str | os.PathLike[str]) -> None:
     """Write ``learner`` to ``path`` (one file, atomically)."""
+    header, arrays = stored_learner(learner)
+    write_archive(path, header, arrays)
+
+
+def stored_learner(learner: Learner) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of ``learner``."""
     problem, first = learner.problem, learner.first_problem
     schedules, tables = _stored_schedules(learner)
     header = {
@@ -77,7 +83,7 @@ def write_learner(learner: Learner, path: str | os.PathLike[str]) -> None:
     arrays |= {f"problem.{name}": getattr(problem, name) for name in REVEALED if getattr(problem, name) is not None}
     arrays |= tables
     arrays |= {f"state.{name}": array for name, array in learner._state().items()}
-    write_archive(path, header, arrays)
+    return header, arrays
 
 
 def _stored_schedules(learner: Learner) -> tuple[dict[str, Any] | None, Arrays]:
@@ -113,14 +119,15 @@ def read_learner(path: str | os.PathLike[str], learners: Mapping[str, Entry]) ->
     """Read a learner that :func:`write_learner` wrote; a file that is damaged or not to be trusted is refused."""
     header, arrays = read_archive(path, FORMAT, VERSION)
     try:
-        return _rebuilt(header, arrays, learners)
+        return rebuilt_learner(header, arrays, learners)
     except (FlexDOMEError, TypeError, ValueError, OverflowError) as error:
         raise FileFormatError(f"{path} does not hold a valid learner: {error}") from None
     except MemoryError:
         raise FileFormatError(f"{path} holds a learner that does not fit in memory") from None
 
 
-def _rebuilt(header: dict[str, Any], arrays: Arrays, learners: Mapping[str, Entry]) -> Learner:
+def rebuilt_learner(header: dict[str, Any], arrays: Arrays, learners: Mapping[str, Entry]) -> Learner:
+    """The learner that :func:`stored_learner` stored."""
     _expect("header", header, HEADER)
     _expect("problem", header["problem"], (*SIZES, *GAP, "stationary"))
     _expect("first", header["first"], GAP)

@@ -1,0 +1,54 @@
+"""What a guard plays, and what is shown of it, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flexdome.cmdp.validation import Float
+
+__all__ = ["GuardStatus"]
+
+
+@dataclass(frozen=True)
+class GuardStatus:
+    """The mixture of the next episode; ``print`` it to read it.
+
+    Attributes
+    ----------
+    episode : the episode it is for
+    base, other : the policies it is made of, by number; 0 is the safe policy that was given
+    weight : of the other
+    candidate : whether the other is being certified
+    bounds, thresholds : (m,) lower bounds on the mixture's utilities, and the thresholds (upper bounds, where sampled)
+    reward : what the mixture is estimated to earn
+    bases : how many policies that are kept are shown safe; the given one counts
+    frozen : how many were proposed so far
+    delta : with what probability any of this may ever be wrong
+    """
+
+    episode: int
+    base: int
+    other: int
+    weight: float
+    candidate: bool
+    bounds: Float
+    thresholds: Float
+    reward: float
+    bases: int
+    frozen: int
+    delta: float
+
+    def __str__(self) -> str:
+        lines = [f"episode {self.episode}: {self._played()}"]
+        for i, (low, alpha) in enumerate(zip(self.bounds, self.thresholds, strict=True)):
+            shown = f"at least {low:.4g} with confidence {1.0 - self.delta:g}, threshold {alpha:.4g}"
+            lines.append(f"  constraint {i}: utility {shown}{'' if low >= alpha else ': not shown safe'}")
+        lines.append(f"  estimated reward {self.reward:.4g}; {self.frozen} proposed, {self.bases} shown safe")
+        return "\n".join(lines)
+
+    def _played(self) -> str:
+        names = ["the safe policy that was given" if k == 0 else f"policy {k}" for k in (self.base, self.other)]
+        if self.base == self.other or self.weight == 1.0:
+            return f"{names[1]} is played"
+        what = "which is being certified" if self.candidate else "which is not shown safe by itself"
+        return f"{names[1]}, {what}, with probability {self.weight:.3g}, {names[0]} otherwise"

@@ -1,0 +1,317 @@
+"""The steps of the proof of docs/suredome.md, each by itself, and the learners that rest on it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import flexdome as fd
+from flexdome.learners.guarded import guard, ledger
+from flexdome.learners.guarded.guard import Guarded
+from flexdome.learners.guarded.ledger import Ledger
+from flexdome.planning import slater_gap
+from flexdome.simulation.check import small_cmdp
+
+FAMILIES = ("paper-v1", "independent-v1", "conflict-v1", "multi-v1", "river-v1", "opposed-v1", "media-v1")
+
+
+def safe_of(cmdp, share=0.5):
+    return fd.safe_policy(cmdp, share * slater_gap(cmdp))
+
+
+def known_small():
+    base = small_cmdp()
+    return fd.CMDP(base.transitions, base.rewards, base.utilities, base.alpha, base.initial)
+
+
+def guarded(cmdp, inside="flexdome", episodes=200, **options):
+    safe = options.pop("safe_policy", None) or safe_of(cmdp)
+    return Guarded(cmdp.problem(), episodes=episodes, inside=inside, safe_policy=safe, **options)
+
+
+def naive_bound(xs, level, aim):
+    """The largest k / 2048 whose capital ever reached 1 / level; bets written anew from the formula."""
+    best = 0.0
+    for mean in np.arange(1, 2048) / 2048:
+        capital, most, squares = 1.0, 1.0, 0.25
+        for t, x in enumerate(xs, 1):
+            bet = math.sqrt(2.0 * math.log(1.0 / level) / (squares / t * max(t, aim / 16)))
+            capital *= 1.0 + min(bet, 0.5 / mean) * (x - mean)
+            most = max(most, capital)
+            squares += (x - (0.5 + xs[:t].sum()) / (t + 1)) ** 2
+        best = mean if most >= 1.0 / level else best
+    return best
+
+
+def played(learner, cmdp, count, seed=3):
+    """Which frozen policy played each of ``count`` episodes, and its total utilities."""
+    drawn, totals = [], []
+    for t in range(count):
+        number = learner.ledger.policies[learner._drawn].number
+        log = fd.play(learner.policy, cmdp, episodes=1, seed=seed * 100_000 + t)
+        utilities = log.observed[0, 1:]
+        drawn.append(number)
+        totals.append(utilities.sum(axis=1))
+        thresholds = None if learner.problem.thresholds_known else cmdp.alpha
+        learner.observe(fd.Episode(log.states[0], log.actions[0], log.observed[0, 0], utilities, thresholds))
+    return np.array(drawn), np.array(totals)
+
+
+# -- the proof, step by step ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_the_levels_of_all_candidates_sum_to_delta(m):
+    book = Ledger(fd.SafePolicy(np.ones((2, 1, 1)), np.ones(m)), 0.1)
+    spent = [m * math.exp(-book.level(k)) for k in range(1, 20_000)]
+    assert 0.0999 < sum(spent) < 0.1
+
+
+def test_only_its_own_episodes_move_the_bounds_of_a_policy():
+    cmdp = fd.make_cmdp("multi-v1", states=5, actions=3, horizon=4, constraints=2)
+    learner = guarded(cmdp)
+    drawn, totals = played(learner, cmdp, 160)
+    policies = [one for one in learner.ledger.policies if one.number > 0]
+    assert len(policies) == learner.ledger.frozen >= 2
+    for one in policies:
+        own = totals[drawn == one.number] / cmdp.horizon
+        assert one.count == len(own)
+        for i in range(2):
+            twin = naive_bound(own[:, i], 6.0 * 0.05 / (math.pi**2 * one.number**2 * 2), one.aim)
+            assert one.bound[i] == pytest.approx(cmdp.horizon * twin, abs=1e-12)
+    assert max(one.count for one in policies) > 3
+
+
+def test_gamma_is_the_largest_share_that_the_bounds_allow():
+    rng = np.random.default_rng(0)
+    shares = np.linspace(0.0, 1.0, 20_001)
+    for _ in range(60):
+        m = int(rng.integers(1, 4))
+        alpha, base = rng.uniform(1.0, 2.0, m), rng.uniform(2.0, 4.0, m)
+        book = Ledger(fd.SafePolicy(np.ones((4, 1, 1)), base), 0.1)
+        at = book.freeze(np.ones((4, 1, 1)), 0.0, 50, set())
+        book.policies[at].bound[:] = rng.uniform(0.0, 3.0, m)
+        mixed = (1.0 - shares)[:, None] * base + shares[:, None] * book.policies[at].bound
+        largest = shares[(mixed >= alpha - 1e-12).all(axis=1)].max()
+        assert book.share(0, at, alpha) == pytest.approx(largest, abs=1e-4)
+        assert book.share(at, 0, alpha) == (1.0 if (book.policies[at].bound >= alpha).all() else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("family", "delta", "runs"),
+    [
+        ("media-v1", 0.5, 100),
+        pytest.param("media-v1", 0.9, 300, marks=pytest.mark.slow),
+        pytest.param("multi-v1", 0.5, 300, marks=pytest.mark.slow),
+    ],
+)
+def test_all_bounds_hold_in_all_but_delta_of_the_runs(family, delta, runs, monkeypatch):
+    monkeypatch.setattr(guard, "FIRST", 10)  # many candidates in a short run
+    cmdp, wrong = fd.make_cmdp(family, **({"states": 4, "actions": 2, "horizon": 3} if family == "multi-v1" else {})), 0
+    safe = safe_of(cmdp)
+    for seed in range(runs):
+        learner = guarded(cmdp, episodes=80, delta=delta, seed=seed, safe_policy=safe)
+        fd.simulate(learner, cmdp, seed=seed)
+        true = fd.evaluate(cmdp, np.array([one.policy for one in learner.ledger.policies])).utilities
+        bounds = np.array([one.bound for one in learner.ledger.policies])
+        wrong += bool((bounds > true + 1e-9).any())
+    assert wrong / runs <= delta + 3.0 * math.sqrt(delta * (1.0 - delta) / runs)
+
+
+def test_without_the_share_of_delta_the_bounds_are_wrong_too_often(monkeypatch):
+    """What the test before this one sees if every candidate may use nearly all confidence there is."""
+    monkeypatch.setattr(guard, "FIRST", 10)
+    monkeypatch.setattr(Ledger, "level", lambda self, k: -math.log(0.99))
+    cmdp, wrong = fd.make_cmdp("media-v1"), 0
+    for seed in range(30):
+        learner = guarded(cmdp, episodes=80, delta=0.1, seed=seed)
+        fd.simulate(learner, cmdp, seed=seed)
+        true = fd.evaluate(cmdp, np.array([one.policy for one in learner.ledger.policies])).utilities
+        wrong += bool((np.array([one.bound for one in learner.ledger.policies]) > true + 1e-9).any())
+    assert wrong / 30 > 0.3
+
+
+# -- no mixture is unsafe ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_mixture_is_unsafe(family):
+    """21 instances in all, three of each family."""
+    for seed in range(3):
+        cmdp = fd.make_cmdp(family, seed=700 + seed)
+        learner = fd.SureDOME(cmdp.problem(), episodes=250, seed=seed, safe_policy=safe_of(cmdp))
+        history = fd.simulate(learner, cmdp, seed=seed)
+        assert history.strong_violation[-1] == 0.0
+        assert learner.ledger.frozen >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_mixture_is_unsafe_for_long(family):
+    for seed in range(3):
+        cmdp = fd.make_cmdp(family, seed=710 + seed)
+        learner = fd.SureDOME(cmdp.problem(), episodes=6000, seed=seed, safe_policy=safe_of(cmdp))
+        assert fd.simulate(learner, cmdp, seed=seed).strong_violation[-1] == 0.0
+
+
+@pytest.mark.parametrize("inside", ["flexdome", "optcmdp-bonus"])
+def test_any_learner_is_safe_in_a_guard(inside):
+    cmdp = fd.make_cmdp("independent-v1", seed=5, states=6, actions=3)
+    bare = fd.make_learner(inside, cmdp.problem(), episodes=300)
+    learner = fd.Guard(fd.make_learner(inside, cmdp.problem(), episodes=300), safe_of(cmdp), 0.05)
+    assert fd.simulate(learner, cmdp, seed=1).strong_violation[-1] == 0.0
+    assert fd.simulate(bare, cmdp, seed=1).strong_violation[-1] > 0.0
+    assert sum(one.count for one in learner.ledger.policies[1:]) > 10
+
+
+def test_a_good_plan_is_certified_and_earns_more_than_the_safe_policy():
+    cmdp = fd.make_cmdp("media-v1")
+    safe = safe_of(cmdp, 0.7)
+    learner = fd.SureDOME(cmdp.problem(), episodes=3000, safe_policy=safe)
+    history = fd.simulate(learner, cmdp, seed=0)
+    assert history.strong_violation[-1] == 0.0
+    assert learner.status().bases > 1
+    assert history.reward_gap[-1] < 0.7 * (fd.solve(cmdp).value - fd.evaluate(cmdp, safe.policy).value)
+
+
+# -- the contract --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"threshold_range": (-1.0, 5.0), "delta": 0.99}], ids=["known", "sampled"])
+@pytest.mark.parametrize("inside", ["suredome", "guard"])
+def test_they_pass_the_checker(inside, options):
+    more = {"inside": "flexdome"} if inside == "guard" else {}
+    cmdp = small_cmdp() if options else known_small()
+    safe = safe_of(cmdp, 0.99)
+    assert fd.check_learner(fd.LEARNERS[inside].load(), cmdp, safe_policy=safe, **options, **more)
+
+
+def test_a_guard_around_a_learner_comes_back_from_its_file(tmp_path):
+    cmdp = known_small()
+    learner = fd.Guard(fd.FlexDOME(cmdp.problem(), episodes=200, seed=4), safe_of(cmdp), 0.2)
+    played(learner, cmdp, 120)
+    learner.save(tmp_path / "guard.npz")
+    again = fd.load_learner(tmp_path / "guard.npz")
+    assert str(again.status()) == str(learner.status())
+    one, two = (played(each, cmdp, 60, seed=9) for each in (learner, again))
+    assert (one[0] == two[0]).all()
+    assert (one[1] == two[1]).all()
+    assert (learner.policy == again.policy).all()
+
+
+def test_the_policy_is_drawn_as_the_mixture_says():
+    cmdp = known_small()
+    learner = guarded(cmdp)
+    weights, policies = learner.mixture
+    assert weights.shape == (2,)
+    hits = 0
+    for t in range(2000):
+        learner.episode = t
+        hits += (learner.policy == policies[1]).all()
+    assert hits / 2000 == pytest.approx(weights[1], abs=4.0 * math.sqrt(0.25 / 2000))
+
+
+def test_what_is_logged_proves_nothing():
+    cmdp = known_small()
+    learner = guarded(cmdp)
+    log = fd.play(learner.policy, cmdp, episodes=50)
+    observed = [fd.Episode(log.states[k], log.actions[k], log.observed[k, 0], log.observed[k, 1:]) for k in range(50)]
+    learner.preload(observed)
+    assert learner.visits.sum() == 50 * cmdp.horizon
+    assert all((one.bound == 0.0).all() and one.count == 0 for one in learner.ledger.policies[1:])
+
+
+def test_no_more_policies_are_kept_than_fit(monkeypatch):
+    monkeypatch.setattr(guard, "FIRST", 2)
+    monkeypatch.setattr(ledger, "MOST", 5)
+    cmdp = known_small()
+    learner = guarded(cmdp)
+    played(learner, cmdp, 40)
+    assert learner.ledger.frozen == 8
+    assert len(learner.ledger.policies) == 5
+    assert learner.ledger.policies[0].number == 0
+
+
+# -- what can be wrong ---------------------------------------------------------------------------------------------
+
+
+def test_a_safe_policy_that_is_not_safe_is_refuted_by_its_own_episodes():
+    cmdp = fd.make_cmdp("media-v1")
+    worst = fd.baselines(cmdp).best[0]  # earns most, and is not safe
+    lie = fd.SafePolicy(worst, cmdp.alpha + 0.5)
+    learner = fd.SureDOME(cmdp.problem(), episodes=5000, safe_policy=lie)
+    with pytest.raises(fd.ValidationError, match=r"safe_policy.utilities\[0\] is .*less than what was promised"):
+        fd.simulate(learner, cmdp, seed=0)
+    assert 0 < learner.episode < 5000
+    count, visits = learner.episode, learner.visits.sum()
+    assert visits == count * cmdp.horizon  # the episode that refuted it was refused whole
+
+
+def test_a_promise_that_is_kept_is_not_refuted():
+    cmdp = fd.make_cmdp("media-v1")
+    for seed in range(20):
+        learner = guarded(cmdp, episodes=150, seed=seed)
+        fd.simulate(learner, cmdp, seed=seed)
+
+
+def test_thresholds_that_nothing_meets_leave_the_safe_policy():
+    cmdp = known_small()
+    learner = guarded(cmdp)
+    learner.set_thresholds(np.full(2, 3.9), 0.05)
+    assert (learner.policy == safe_of(cmdp).policy).all()
+    assert "not shown safe" in str(learner.status())
+
+
+def test_sampled_thresholds_are_bounded_from_above():
+    base = known_small()
+    laws = [fd.Threshold.bernoulli(float(alpha) / 4.0, 4.0, per="step") for alpha in base.alpha]
+    cmdp = fd.CMDP(base.transitions, base.rewards, base.utilities, laws, base.initial)
+    low = 0
+    for seed in range(60):
+        learner = guarded(cmdp, episodes=60, delta=0.6, seed=seed)
+        assert (learner.thresholds == cmdp.horizon).all()
+        fd.simulate(learner, cmdp, seed=seed)
+        assert (learner.thresholds < cmdp.horizon).all()
+        low += bool((learner.thresholds < cmdp.alpha).any())
+    assert low / 60 <= 0.3 + 3.0 * math.sqrt(0.21 / 60)
+    scaled = guarded(cmdp, episodes=60, threshold_scale=1.0)
+    fd.simulate(scaled, cmdp, seed=0)
+    assert ((scaled.thresholds < cmdp.horizon) & (scaled.thresholds > cmdp.alpha)).all()
+
+
+def test_a_sample_outside_its_range_is_refused_whole():
+    cmdp = small_cmdp()
+    learner = guarded(cmdp)
+    log = fd.play(learner.policy, cmdp, episodes=1)
+    bad = fd.Episode(log.states[0], log.actions[0], log.observed[0, 0], log.observed[0, 1:], np.array([0.0, 9.0]))
+    with pytest.raises(fd.ValidationError, match="threshold_range says that samples lie in"):
+        learner.observe(bad)
+    assert learner.episode == 0
+    assert learner.visits.sum() == 0.0
+
+
+def test_bad_arguments_are_named():
+    cmdp = known_small()
+    safe, inside = safe_of(cmdp), fd.FlexDOME(cmdp.problem(), episodes=10)
+    with pytest.raises(fd.ValidationError, match=r"delta is 1\.0; it must be less than 1"):
+        fd.Guard(inside, safe, 1.0)
+    with pytest.raises(fd.ValidationError, match="learner is 3; it must be a Learner"):
+        fd.Guard(3, safe)
+    with pytest.raises(fd.FlexDOMEError, match="safe_policy is missing"):
+        fd.SureDOME(cmdp.problem())
+    other = fd.make_cmdp("media-v1")
+    with pytest.raises(fd.ValidationError, match="inside is a learner for a problem of another size"):
+        Guarded(cmdp.problem(), inside=fd.FlexDOME(other.problem(), episodes=10), safe_policy=safe)
+    with pytest.raises(fd.ValidationError, match=r"options is .* must be None where a learner is given"):
+        Guarded(cmdp.problem(), inside=inside, options={"seed": 1}, safe_policy=safe)
+
+
+def test_status_reads_well():
+    cmdp = fd.make_cmdp("media-v1")
+    learner = guarded(cmdp)
+    text = str(learner.status())
+    assert text.startswith("episode 1: policy 1, which is being certified, with probability 0.")
+    assert "the safe policy that was given otherwise" in text
+    assert "with confidence 0.95, threshold 5" in text
