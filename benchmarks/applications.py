@@ -51,6 +51,7 @@ class Page:
     along: tuple[tuple[str, Float], tuple[str, Float]]  # label, (S, A)
     band: tuple[float, float] | None
     learned: tuple[Panel, ...]
+    last: bool = True  # whether what is done in the last step matters
 
 
 def pages() -> dict[str, Page]:
@@ -70,6 +71,7 @@ def pages() -> dict[str, Page]:
                 Panel("BIS off the band, mean", lambda c: 20.0 * c / 12.0, 1, 20.0 / 12.0),
                 Panel("Hypotension (min/h)", lambda c: 5.0 * c, 2, 10.0),
             ),
+            last=False,
         ),
         "grid-storage-v1": Page(
             "Hours of the shift",
@@ -147,13 +149,13 @@ def table(spec: ExperimentSpec, store: Store) -> str:
     return "\n".join(lines)
 
 
-def along(axes: Axes, cmdp: fd.CMDP, policy: Float, values: Float, page: Page, colour: str) -> None:
+def along(axes: Axes, cmdp: fd.CMDP, policy: Float, values: Float, page: Page, colour: str, steps: int) -> None:
     """Mean of a quantity at every step under a policy, and where its middle eight tenths lie."""
-    mass = fd.occupancy(cmdp, policy)
-    t = page.minutes * np.arange(cmdp.horizon)
+    mass = fd.occupancy(cmdp, policy)[:steps]
+    t = page.minutes * np.arange(steps)
     mean = (mass * values).sum(axis=(1, 2))
     order = np.argsort(values, axis=None)
-    below = np.cumsum(mass.reshape(cmdp.horizon, -1)[:, order], axis=1)
+    below = np.cumsum(mass.reshape(steps, -1)[:, order], axis=1)
     low, high = (values.ravel()[order][np.argmax(below >= q - 1e-12, axis=1)] for q in (0.1, 0.9))
     axes.fill_between(t, low, high, color=colour, alpha=0.15, linewidth=0.0, step="mid")
     axes.plot(t, mean, color=colour, marker=".", linewidth=1.2)
@@ -162,7 +164,7 @@ def along(axes: Axes, cmdp: fd.CMDP, policy: Float, values: Float, page: Page, c
 def figure_of(environment: str, frames: dict[str, list[pl.DataFrame]]) -> Figure:
     """The figure of one problem."""
     page, cmdp = pages()[environment], fd.make_cmdp(environment)
-    best, free = fd.solve(cmdp), fd.baselines(cmdp).best[1]
+    best, free = fd.solve(cmdp), fd.baselines(cmdp).best[0]
     styles = styles_for(list(frames))
     with drawing():
         figure = new_figure(TWO_COLUMNS, 4.2)
@@ -172,8 +174,8 @@ def figure_of(environment: str, frames: dict[str, list[pl.DataFrame]]) -> Figure
             axes = figure.add_subplot(grid[0, k * columns // 2 : (k + 1) * columns // 2])
             if k == 0 and page.band:
                 axes.axhspan(*page.band, color="#009E73", alpha=0.12, linewidth=0.0)
-            for policy, colour in ((free.policy, FREE), (best.policy, LIMITED)):
-                along(axes, cmdp, policy, values, page, colour)
+            for policy, colour in ((free, FREE), (best.policy, LIMITED)):
+                along(axes, cmdp, policy, values, page, colour, cmdp.horizon - (k == 1 and not page.last))
             axes.set_xlabel(page.steps)
             axes.set_ylabel(label)
         for k, panel in enumerate(page.learned):

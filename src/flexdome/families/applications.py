@@ -186,10 +186,9 @@ def admission(seed: int, *, room: int = 10, horizon: int = 30, delay: float = 6.
     is linear in the occupancy. The cost of a step is 1/2 + (stay - 6) P(admitted) / 19 minutes, and the limit H / 2.
 
     Admission of several classes is after B. L. Miller, "A queueing reward system with several customer classes",
-    Management Science 16, 234-245, 1969; the constraint, and that the optimum is a threshold on the queue which
-    randomises at one place, after A. Hordijk and F. Spieksma, "Constrained admission control to a queueing system",
-    Advances in Applied Probability 21, 409-431, 1989. Theirs are queues in continuous time that go on for ever; the
-    minutes and all numbers are ours.
+    Management Science 16, 234-245, 1969; with a constraint, after A. Hordijk and F. Spieksma, "Constrained admission
+    control to a queueing system", Advances in Applied Probability 21, 409-431, 1989. Theirs are queues that go on for
+    ever; the minutes and all numbers are ours.
 
     Versions
     --------
