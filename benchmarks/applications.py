@@ -56,7 +56,7 @@ class Page:
 
 def pages() -> dict[str, Page]:
     """The three problems in their units."""
-    plasma, charge, shortage = np.repeat(np.arange(1.0, 8.0), 7), np.tile(np.arange(9.0), 5), np.repeat(range(5), 9)
+    plasma, charge = np.repeat(np.arange(1.0, 8.0), 7), np.tile(np.arange(9.0), 5)
     return {
         "propofol-v1": Page(
             "Minutes of surgery",
@@ -78,7 +78,7 @@ def pages() -> dict[str, Page]:
             0.25,
             (
                 ("Charge (MWh)", np.tile(3.125 * charge[:, None], 5)),
-                ("Shortage met (share)", (np.arange(5.0) == shortage[:, None]).astype(np.float64)),
+                ("Within 0.1 Hz (share)", fd.make_cmdp("grid-storage-v1").utilities[0, 0]),
             ),
             None,
             (
@@ -150,14 +150,15 @@ def table(spec: ExperimentSpec, store: Store) -> str:
 
 
 def along(axes: Axes, cmdp: fd.CMDP, policy: Float, values: Float, page: Page, colour: str, steps: int) -> None:
-    """Mean of a quantity at every step under a policy, and where its middle eight tenths lie."""
+    """Mean of a quantity at every step under a policy; where its middle eight tenths lie, unless it is a share."""
     mass = fd.occupancy(cmdp, policy)[:steps]
     t = page.minutes * np.arange(steps)
     mean = (mass * values).sum(axis=(1, 2))
-    order = np.argsort(values, axis=None)
-    below = np.cumsum(mass.reshape(steps, -1)[:, order], axis=1)
-    low, high = (values.ravel()[order][np.argmax(below >= q - 1e-12, axis=1)] for q in (0.1, 0.9))
-    axes.fill_between(t, low, high, color=colour, alpha=0.15, linewidth=0.0, step="mid")
+    if np.unique(values).size > 2:
+        order = np.argsort(values, axis=None)
+        below = np.cumsum(mass.reshape(steps, -1)[:, order], axis=1)
+        low, high = (values.ravel()[order][np.argmax(below >= q - 1e-12, axis=1)] for q in (0.1, 0.9))
+        axes.fill_between(t, low, high, color=colour, alpha=0.15, linewidth=0.0, step="mid")
     axes.plot(t, mean, color=colour, marker=".", linewidth=1.2)
 
 
