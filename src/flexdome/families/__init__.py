@@ -69,6 +69,9 @@ _ROWS = (
     Environment("frozen-lake-v1", "toy_text:frozen_lake", "Gymnasium's slippery 4x4 lake, holes as the cost"),
     Environment("cliff-walking-v1", "toy_text:cliff_walking", "Gymnasium's walk along a cliff, falls as the cost"),
     Environment("taxi-v1", "toy_text:taxi", "Gymnasium's taxi, illegal pick-ups and drop-offs as the cost"),
+    Environment("propofol-v1", "applications:propofol", "an anaesthetic: depth in a band, and blood pressure"),
+    Environment("grid-storage-v1", "applications:grid_storage", "a battery that keeps a station's frequency"),
+    Environment("admission-v1", "applications:admission", "who is let into a queue whose mean delay is limited"),
 )
 
 ENVIRONMENTS: Mapping[str, Environment] = MappingProxyType({row.id: row for row in _ROWS})
