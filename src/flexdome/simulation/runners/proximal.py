@@ -61,7 +61,7 @@ class Proximal(Runner):
         learner, m, count = self.learner, self.cmdp.constraints, chunk.exact.size
         out, reports = np.full((count, 2 + 3 * m), np.nan), np.zeros((count, learner.own.report.numbers.size))
         buffers, safe = buffers_of(self.cmdp), learner.safe_policy
-        given = np.zeros((0, 0, 0)) if safe is None else safe.policy
+        given = np.zeros((0, 0, 0)) if safe is None else np.array(safe.policy)  # writable, as without: one compilation
         coins = np.zeros(0) if safe is None else learner.coins(count)
         done = 0
         while done < count:
