@@ -10,6 +10,7 @@ import tyro
 
 from flexdome.cli.certify import certify
 from flexdome.cli.experiments import compare, resume, run, status, sweep
+from flexdome.cli.report import report
 from flexdome.cli.reproduce import reproduce
 from flexdome.cli.theory import theory
 
@@ -161,6 +162,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "list": list_,
     "run": run,
     "compare": compare,
+    "report": report,
     "solve": solve,
     "certify": certify,
     "reproduce": reproduce,
