@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -286,15 +286,15 @@ def _about(detail: Detail) -> Markup:
     )
     lines = (
         "Means and standard errors are taken over seeds in every episode, before anything is left out. Then the "
-        f"episodes are cut into stretches: means in {fine} equal ones, {seeds}, and finer ones are added at the start. Of each "
-        "stretch a curve keeps the episode of its smallest and of its largest value, and of the run the first and the "
-        "last, so no peak is lost and nothing is smoothed. Values in charts have seven digits.",
+        f"episodes are cut into stretches: means in {fine} equal ones, {seeds}, and finer ones are added at the start. "
+        "Of each stretch a curve keeps the episode of its smallest and of its largest value, and of the run the "
+        "first and the last, so no peak is lost and nothing is smoothed. Values in charts have seven digits.",
         "Bands are one standard error. Intervals are 95 % percentile bootstraps over runs. Paired differences compare "
         "runs that met the same instance and the same random numbers.",
         "A logarithmic axis has no place for zero or less: where a shown curve goes there, the axis is linear close to "
         "zero, and the chart says so. In the Pareto picture zero has a place of its own at the edge.",
-        f"Made by flexdome {version('flexdome')}. Charts: uPlot 1.6.32, MIT licence, within this file. The page loads "
-        "nothing from anywhere.",
+        f"Made by flexdome {import_module('flexdome').__version__}. Charts: uPlot 1.6.32, MIT licence, within this "
+        "file. The page loads nothing from anywhere.",
     )
     return element(
         "section",

@@ -60,8 +60,8 @@ def _of_environment(environment: str, wide: pl.DataFrame) -> list[str]:
     else:
         lines = [
             f"On {environment}, {names[best]} has the lowest strong regret ({number(regret[best])}, with strong "
-            f"violation {number(violation[best])}) and {names[safest]} the lowest strong violation ({number(violation[safest])}, "
-            f"with strong regret {number(regret[safest])})."
+            f"violation {number(violation[best])}) and {names[safest]} the lowest strong "
+            f"violation ({number(violation[safest])}, with strong regret {number(regret[safest])})."
         ]
         front = pareto_front(wide.select(*GROWING).to_numpy())
         beaten = [name for k, name in enumerate(names) if k not in front]

@@ -107,11 +107,11 @@
   const fontOf = () => "12px system-ui, sans-serif";
   function axis(label, extra) {
     return {
-      label, stroke: colourOf("--quiet"), font: fontOf(), labelFont: fontOf(), labelSize: 20,
+      label, stroke: colourOf("--quiet"), font: fontOf(), labelFont: fontOf(), labelSize: 22,
       grid: { stroke: colourOf("--line"), width: 1 }, ticks: { stroke: colourOf("--line"), width: 1 }, ...extra,
     };
   }
-  const roomy = (u, values) => 16 + 7 * Math.max(3, ...(values || []).map((v) => (v === null ? 0 : v.length)));
+  const roomy = (u, values) => 26 + 7 * Math.max(2, ...(values || []).map((v) => (v === null ? 0 : v.length)));
 
   // -- curves -----------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@
     function tell() {
       const left = plot.cursor.left;
       if (left === undefined || left < 0) {
-        readout.textContent = "Point at the chart for values. Drag to zoom in, double-click to see all. Keys: arrows, + and " + MINUS + ", 0.";
+        readout.textContent = `Point at the chart for values. Drag or use the buttons to zoom, double-click to see all. Keys: arrows, +, ${MINUS} and 0.`;
         return;
       }
       const t = plot.posToVal(left, "x");
@@ -184,7 +184,7 @@
         most = Math.max(most, Math.abs(v));
         if (v !== 0) least = Math.min(least, Math.abs(v));
       });
-      const plain = { points: { show: false } };
+      const plain = { points: { show: false }, pxAlign: 0 };
       experiment.learners.forEach((learner) => {
         const row = found[learner.name];
         if (!row || state.hidden.has(learner.name)) return;
@@ -319,7 +319,7 @@
       if (d % every) continue;
       factors.forEach((f) => {
         const p = d + Math.log10(f);
-        if (p >= low && p <= high) splits.push(p);
+        if (p >= low + (zero ? 0.06 * (high - low) : 0) && p <= high) splits.push(p);
       });
     }
     return { place, splits: zero ? [low - slot / 2, ...splits] : splits, range: [zero ? low - slot : low, high], border: zero ? low : null };
