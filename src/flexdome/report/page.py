@@ -265,10 +265,9 @@ def _overview(store: Store, begun: Sequence[tuple[ExperimentSpec, Results]], idl
     heads, cells, notes = table_cells(rates.filter(~pl.col("id").is_in(idle_ids)))
     if idle_ids:
         notes.append(f"Known to flexdome, not in the paper's table, and not run here: {', '.join(idle_ids)}.")
-    filled, algorithm = [], ""
+    claims, filled = 6, []  # what is claimed stands in the first row of an algorithm alone
     for row in cells:
-        algorithm = row[0] or algorithm
-        filled.append((algorithm, *row[1:]))
+        filled.append(row if row[0] else (*filled[-1][:claims], *row[claims:]))
     inner = (
         table("Table 1 of the paper: what is claimed, and the growth exponents measured here.", heads, filled),
         *(element("p", text, class_="note") for text in notes),
@@ -374,7 +373,7 @@ def _document(name: str, sections: Sequence[Markup], data: dict[str, Any]) -> st
     bar = element(
         "header",
         element("a", "Skip to the results", href="#main", class_="skip"),
-        element("span", "flexdome", class_="brand"),
+        element("a", "flexdome", href="#main", class_="brand", aria_label="flexdome, to the top"),
         element("button", "Theme: as the system", type="button", id="theme", hidden=True),
     )
     body = joined(

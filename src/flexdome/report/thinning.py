@@ -25,15 +25,19 @@ EARLY = 4  # one stretch in so many is for the start
 def stretches(episodes: int, count: int) -> npt.NDArray[np.int64]:
     """Where each stretch starts (index of its first episode, from 0): ``count`` equal ones, and finer at the start.
 
-    >>> stretches(10, 2).tolist()
-    [0, 5]
+    >>> stretches(8, 2).tolist()
+    [0, 4]
     >>> stretches(1000, 4).tolist()
-    [0, 1, 250, 500, 750]
+    [0, 1, 31, 250, 500, 750]
     """
     episodes, count = as_int("episodes", episodes, 1), as_int("count", count, 1, MOST)
     even = np.linspace(0, episodes, count, endpoint=False).astype(np.int64)
-    early = np.geomspace(1, episodes, count // EARLY + 1).astype(np.int64) if episodes > EARLY * count else even
-    return np.unique(np.concatenate([[0], even, early[early < episodes]]))
+    early = (
+        np.geomspace(1, episodes, count // EARLY + 1, endpoint=False).astype(np.int64)
+        if episodes > EARLY * count
+        else even
+    )
+    return np.unique(np.concatenate([[0], even, early]))
 
 
 def thin(values: npt.ArrayLike, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
