@@ -2,10 +2,12 @@
 
 import os
 import shutil
+import threading
 
 import pytest
 
-from flexdome.report import write_report
+from flexdome.experiments import Store
+from flexdome.report import ReportServer, write_report
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -186,3 +188,27 @@ def test_it_prints(opened):
 def test_a_store_with_its_page_inside_opens_the_same(opened, store, page, tmp_path):
     path = write_report(store, tmp_path / "again.html")
     assert path.read_bytes() == page.read_bytes()
+
+
+def test_a_live_page_loads_itself_again_when_a_run_has_finished(browser, store, tmp_path):
+    (spec,) = (spec for spec in store.experiments() if spec.name == "plain")
+    first, second, *_ = spec.runs()
+    part = Store(tmp_path / "part")
+
+    def finish(run):
+        frame = store.read(run)
+        part.finish(run, {name: frame[name].to_numpy() for name in frame.columns}, {})
+
+    with part.writing(), ReportServer(part, rest=0.0) as server:
+        part.remember(spec)
+        finish(first)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        tab = browser.new_page()
+        tab.goto(server.address)
+        assert tab.get_by_text("5 of 6 runs are not there yet").count() == 1
+        finish(second)
+        tab.get_by_text("4 of 6 runs are not there yet").wait_for(timeout=20_000)
+        tab.close()
+        server.shutdown()
+        thread.join(10.0)

@@ -65,8 +65,14 @@ def write_report(
     return target
 
 
-def make_page(store: Store, skipped: Callable[[str], None] | None = None, budget: int = BUDGET) -> Page:
-    """The page of every experiment in a store; one that cannot be read is an error, or a sentence to ``skipped``."""
+def make_page(store: Store, skipped: Callable[[str], None] | None = None, budget: int = BUDGET, live: str = "") -> Page:
+    """The page of every experiment in a store; one that cannot be read is an error, or a sentence to ``skipped``.
+
+    Parameters
+    ----------
+    budget : characters that curves may take
+    live : the state that a server gave this page; it then asks that server for the state, and nothing else
+    """
     specs = store.experiments(skipped)
     if not specs:
         raise FlexDOMEError(
@@ -84,7 +90,9 @@ def make_page(store: Store, skipped: Callable[[str], None] | None = None, budget
         data.append(_data(spec, results, numbers, curves_of(store, spec, detail)))
     idle = [spec.name for spec, results in found if not results.finals.height]
     head = _overview(store, begun, idle)
-    return Page(_document(store.path.resolve().name, [head, *sections, _about(detail)], {"experiments": data}), detail)
+    return Page(
+        _document(store.path.resolve().name, [head, *sections, _about(detail)], {"experiments": data}, live), detail
+    )
 
 
 # -- how much fits -------------------------------------------------------------------------------------------------
@@ -265,7 +273,8 @@ def _overview(store: Store, begun: Sequence[tuple[ExperimentSpec, Results]], idl
     heads, cells, notes = table_cells(rates.filter(~pl.col("id").is_in(idle_ids)))
     if idle_ids:
         notes.append(f"Known to flexdome, not in the paper's table, and not run here: {', '.join(idle_ids)}.")
-    claims, filled = 6, []  # what is claimed stands in the first row of an algorithm alone
+    claims = 6  # columns; what is claimed stands in the first row of an algorithm alone
+    filled: list[tuple[str, ...]] = []
     for row in cells:
         filled.append(row if row[0] else (*filled[-1][:claims], *row[claims:]))
     inner = (
@@ -351,14 +360,15 @@ def _pairs(results: Results) -> list[list[Any]]:
     return rows
 
 
-def _document(name: str, sections: Sequence[Markup], data: dict[str, Any]) -> str:
+def _document(name: str, sections: Sequence[Markup], data: dict[str, Any], live: str) -> str:
     style = _asset("uplot.css") + _asset("page.css")
     scripts = [_asset("uplot.js"), _asset("page.js")]
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    asked = "'self'" if live else "'none'"
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
-        f"script-src {allowed}"
+        f"connect-src {asked}; script-src {allowed}"
     )
     head = joined(
         [
@@ -384,21 +394,23 @@ def _document(name: str, sections: Sequence[Markup], data: dict[str, Any]) -> st
             *(element("script", Markup(text)) for text in scripts),
         ]
     )
-    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+    whole = element("html", element("head", head), "\n", element("body", body), lang="en", data_live=live or None)
+    return f"<!doctype html>\n{whole}\n"
 
 
 def _asset(name: str) -> str:
     return (files("flexdome.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _estimate(row: Mapping[str, Any]) -> str:
+def _estimate(row: Mapping[str, Any]) -> Markup:
     return _span(row["mean"], row["low"], row["high"])
 
 
-def _span(value: float | None, low: float | None, high: float | None) -> str:
+def _span(value: float | None, low: float | None, high: float | None) -> Markup:
     if value is None:
-        return "none"
-    return _number(value) if low is None or high is None else f"{_number(value)} [{_number(low)}, {_number(high)}]"
+        return Markup("none")
+    interval = "" if low is None or high is None else element("small", f"[{_number(low)}, {_number(high)}]")
+    return joined([_number(value), interval])
 
 
 def _number(value: float) -> str:

@@ -568,4 +568,8 @@
 
   document.querySelectorAll(".interactive").forEach(start);
   root.dataset.ready = "true";
+  if (root.dataset.live) setInterval(async () => {
+    const answer = await fetch("state").catch(() => null); // a server that has stopped leaves the page as it is
+    if (answer && answer.ok && (await answer.text()) !== root.dataset.live) location.reload();
+  }, 3000);
 })();
