@@ -21,7 +21,7 @@ import polars as pl
 from flexdome.analysis import Results, aggregate, paired_difference, summary, table1
 from flexdome.cmdp.archive import as_path, write_whole
 from flexdome.errors import FlexDOMEError
-from flexdome.experiments import ExperimentSpec, Store
+from flexdome.experiments import ExperimentSpec, RunSpec, Store
 from flexdome.figures import pareto_front, styles_for, table_cells
 from flexdome.report.again import command, curve_toml
 from flexdome.report.curves import Detail, count_curves, curves_of, label_of
@@ -186,8 +186,11 @@ def _pareto(numbers: pl.DataFrame) -> Markup:
 
 
 def _behind(spec: ExperimentSpec, results: Results, store: Store) -> Markup:
-    present = {(row[0], row[1]) for row in results.finals.select("environment", "learner").iter_rows()}
     there = set(results.finals["run"])
+    groups: dict[tuple[str, str], list[RunSpec]] = {}
+    for run in spec.runs():
+        if run.id in there:
+            groups.setdefault((run.environment.name, run.learner.name), []).append(run)
     blocks = []
     line = command(spec)
     if line is not None:
@@ -195,13 +198,9 @@ def _behind(spec: ExperimentSpec, results: Results, store: Store) -> Markup:
         blocks.append(element("p", said, " ", element("code", line)))
     for place in spec.environments:
         for learner in spec.learners:
-            if (place.name, learner.name) not in present:
+            runs = groups.get((place.name, learner.name), [])
+            if not runs:
                 continue
-            runs = [
-                run
-                for run in spec.runs()
-                if run.id in there and (run.environment.name, run.learner.name) == (place.name, learner.name)
-            ]
             markers = [store.marker(run) for run in runs]
             versions = {_versions(marker.get("versions")) for marker in markers}
             instance = f"instance {spec.instance} for all" if spec.instance is not None else "seed k on instance k"

@@ -24,7 +24,7 @@
     let text;
     if (size >= 999.5) text = Math.round(value).toLocaleString("en-US");
     else if (size >= 1e-3) text = String(Number(value.toPrecision(4)));
-    else text = value.toExponential(1);
+    else text = value.toExponential(1).replace(".0e", "e");
     return text.replaceAll("-", MINUS);
   }
 
@@ -216,14 +216,19 @@
       note.textContent = "";
       if (state.logY && lowest > 0) {
         y = { distr: 3, log: 10 };
-        bands.length = 0; // a band may reach zero, where this axis has no place
+        for (const columns of tables) if (columns[3]) columns[3] = columns[3].map((v) => Math.max(v, lowest)); // no place at zero
       } else if (state.logY) {
-        const threshold = 10 ** Math.floor(Math.log10(Math.max(most * 1e-4, Math.min(least, most), 1e-9)));
+        const threshold = 10 ** Math.floor(Math.log10(Math.max(most * 1e-3, Math.min(least, most), 1e-9)));
         y = { distr: 4, asinh: threshold };
         note.textContent = `Some values are zero or less: the vertical axis is linear within ${number(threshold)} of zero and logarithmic beyond.`;
       }
       if (!shown.length) note.textContent = "No learner is switched on, or none has a complete run here.";
       const width = printing ? 640 : holder.clientWidth || 640;
+      const lines = (log) => log ? { filter: (u, splits) => splits.map((v) => (v === 0 || Number.isInteger(Number(Math.log10(Math.abs(v)).toFixed(6))) ? v : null)) } : {};
+      const ruled = (log) => ({
+        grid: { stroke: colourOf("--line"), width: 1, ...lines(log) }, ticks: { stroke: colourOf("--line"), width: 1, ...lines(log) },
+        values: (u, splits) => splits.map(tick),
+      });
       const options = {
         width, height: height(width), legend: { show: false }, series, bands,
         cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
@@ -232,8 +237,8 @@
           y,
         },
         axes: [
-          axis("Episode", { values: (u, splits) => splits.map(tick) }),
-          axis(title, { values: (u, splits) => splits.map(tick), size: roomy }),
+          axis("Episode", ruled(state.logX)),
+          axis(title, { ...ruled(state.logY), size: roomy }),
         ],
         hooks: {
           setCursor: [(u) => { if (plot === u) tell(); }],
