@@ -99,6 +99,7 @@ def test_solve_reads_a_saved_model(tmp_path, capsys):
         (["compare", "fixed", "--baseline", "FlexDOM"], 2, "did you mean FlexDOME"),
         (["resume", "nowhere"], 2, "nowhere holds no experiment"),
         (["status", "nowhere"], 2, "nowhere holds no experiment"),
+        (["report", "nowhere"], 2, "nowhere holds no experiment"),
         (["sweep", "flexdome", "paper-v1", "--option", "margin_scale"], 2, "it must be NAME=A,B,..."),
         (["sweep", "flexdome", "paper-v1", "--option", "margin=1", "margin=2"], 2, "option 'margin' is given twice"),
         (["sweep", "flexdom", "paper-v1", "--option", "margin=1"], 2, "did you mean flexdome"),
@@ -308,6 +309,9 @@ def test_reproduce_makes_every_figure_and_says_what_does_not_hold(small, capsys,
     text = (folder.parent / "statements.md").read_text()
     assert text.startswith("# Quick look (not the paper)")
     assert "OPTAUG-CMDP" in text
+    page = (folder.parent / "report.html").read_text(encoding="utf-8")
+    assert len(page) < 5_000_000
+    assert all(f">{spec}</h2>" in page for product in reproduce.PRODUCTS.values() for spec in product)
 
 
 def test_reproduce_makes_only_what_is_asked_for(small, capsys, monkeypatch):

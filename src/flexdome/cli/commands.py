@@ -10,6 +10,7 @@ import tyro
 
 from flexdome.cli.certify import certify
 from flexdome.cli.experiments import compare, resume, run, status, sweep
+from flexdome.cli.report import report
 from flexdome.cli.reproduce import reproduce
 from flexdome.cli.theory import theory
 
@@ -173,6 +174,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "run": run,
     "compare": compare,
     "show": show,
+    "report": report,
     "solve": solve,
     "certify": certify,
     "reproduce": reproduce,

@@ -15,7 +15,7 @@ from flexdome.errors import FlexDOMEError
 if TYPE_CHECKING:
     from flexdome.experiments import ExperimentSpec, Store
 
-__all__ = ["RunsFailed", "compare", "compute", "resume", "run", "status", "sweep"]
+__all__ = ["RunsFailed", "compare", "compute", "resume", "run", "status", "sweep", "warn"]
 
 
 class RunsFailed(FlexDOMEError):
@@ -173,7 +173,7 @@ def resume(out: Directory = DEFAULT, /, workers: Workers = None, cluster: Addres
     from flexdome.experiments import Store
 
     store = Store(out)
-    specs = store.experiments(_warn)
+    specs = store.experiments(warn)
     if not specs:
         raise FlexDOMEError(f"{out} holds no experiment; `flexdome run EXPERIMENT --out {out}` starts one")
     compute(specs, store, workers, cluster)
@@ -197,7 +197,7 @@ def status(out: Directory = DEFAULT, /, verify: bool = False) -> None:
     from flexdome.experiments import Store
 
     store = Store(out)
-    specs = store.experiments(_warn)
+    specs = store.experiments(warn)
     if not specs:
         raise FlexDOMEError(f"{out} holds no experiment; `flexdome run EXPERIMENT --out {out}` starts one")
     table: Table = plain_table(f"Experiments in {out}", "experiment", "id", "runs", "complete", "under way", "episodes")
@@ -256,11 +256,12 @@ def _remembered(text: str, store: Store) -> ExperimentSpec:
 
     if Path(text).suffix == ".toml":
         return find_experiment(text)
-    found = {key: spec for spec in store.experiments(_warn) for key in (spec.name, f"{spec.name}-{spec.id}")}
+    found = {key: spec for spec in store.experiments(warn) for key in (spec.name, f"{spec.name}-{spec.id}")}
     return found[text] if text in found else find_experiment(text)
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
+    """Say what was left out, and why."""
     import sys
 
     print(f"flexdome: skipped: {text}", file=sys.stderr)

@@ -84,10 +84,11 @@ def reproduce(
     import time
 
     from flexdome.analysis import aggregate
-    from flexdome.cli.experiments import compute
+    from flexdome.cli.experiments import compute, warn
     from flexdome.cli.progress import clock
     from flexdome.cmdp.archive import write_whole
     from flexdome.experiments import Store, named_experiment
+    from flexdome.report import write_report
 
     began = time.monotonic()
     out = out or Path("results/quick" if quick else "results")
@@ -106,6 +107,7 @@ def reproduce(
         results = {name: aggregate(store, spec, skip_missing=name not in wanted) for name, spec in specs.items()}
         parts = [result for name, result in results.items() if name != LONG]
         print(*write_suite(out / "figures" / "suite-strong", parts, [results[LONG]]), sep="\n")
+        print(f"one page with all of it: {write_report(store, skipped=warn)}")
         return
     title = "Quick look (not the paper): what" if quick else "What"
     title = f"# {title} holds of the paper's statements, and what does not{' (instance 0 alone)' * one_instance}"
@@ -116,7 +118,9 @@ def reproduce(
         print(*said, "", sep="\n")
     lines = [line for product in PRODUCTS for line in sections.get(product, ())]
     write_whole(target, "\n".join([title, "", *lines]).encode())
-    print(f"figures with their data: {out / 'figures'}; every statement: {target} ({clock(time.monotonic() - began)})")
+    page = write_report(store, skipped=warn)
+    print(f"figures with their data: {out / 'figures'}; every statement: {target}; one page with all of it: {page}")
+    print(f"({clock(time.monotonic() - began)})")
 
 
 def _changed(spec: ExperimentSpec, changes: Mapping[str, Any], seeds: int | None) -> ExperimentSpec:

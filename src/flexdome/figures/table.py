@@ -16,7 +16,7 @@ from flexdome.analysis.tables import SCHEMA
 from flexdome.figures.style import drawing, extent, readable
 from flexdome.learners.registry import UNCLAIMED
 
-__all__ = ["table_figure", "table_markdown"]
+__all__ = ["table_cells", "table_figure", "table_markdown"]
 
 LINE, FINE, GAP, PAD = 0.185, 0.14, 0.16, 0.08  # inches: a line, one of the note, between columns, around the table
 HEAD = (
@@ -35,6 +35,16 @@ DASH = "\N{EN DASH}"
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
+def table_cells(table: pl.DataFrame) -> tuple[list[str], list[tuple[str, ...]], list[str]]:
+    """Heads, texts and notes of the table of ``analysis.table1``, for whoever sets them in type."""
+    table = _checked(table)
+    return (
+        [text.replace("\n", " ") for text in (*HEAD, *MEASURED)],
+        _cells(table, _plain_rate, ("✓", "✗")),
+        _note(table),
+    )
+
+
 def table_markdown(table: pl.DataFrame) -> str:
     """The table of ``analysis.table1`` in Markdown, measured exponents with their 95 % intervals, and its note.
 
@@ -42,12 +52,11 @@ def table_markdown(table: pl.DataFrame) -> str:
     >>> print(table_markdown(table1()).splitlines()[2])
     | OPTAUG-CMDP | Õ(√T) | Õ(√T) | ✗ | ✗ | ✗ | not run | | |
     """
-    table = _checked(table)
-    head = [text.replace("\n", " ") for text in (*HEAD, *MEASURED)]
+    head, rows, note = table_cells(table)
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for cells in _cells(table, _plain_rate, ("✓", "✗")):
+    for cells in rows:
         lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
-    for sentence in _note(table):
+    for sentence in note:
         lines += ["", sentence]
     return "\n".join(lines) + "\n"
 
