@@ -11,7 +11,7 @@ from flexdome.report import stretches, thin
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=400)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(VALUES, st.integers(1, 60))
 def test_every_stretch_keeps_its_smallest_and_its_largest_value(values, count):
     values = np.array(values)
@@ -27,7 +27,7 @@ def test_every_stretch_keeps_its_smallest_and_its_largest_value(values, count):
         assert max(left) == max(values[start:end])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 10**7), st.integers(1, 500))
 def test_stretches_start_at_zero_ascend_and_are_about_as_many_as_asked_for(episodes, count):
     starts = stretches(episodes, count)
