@@ -190,6 +190,7 @@ def test_a_store_with_its_page_inside_opens_the_same(opened, store, page, tmp_pa
     assert path.read_bytes() == page.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_live_page_loads_itself_again_when_a_run_has_finished(browser, store, tmp_path):
     (spec,) = (spec for spec in store.experiments() if spec.name == "plain")
     first, second, *_ = spec.runs()

@@ -83,13 +83,14 @@ def make_page(store: Store, skipped: Callable[[str], None] | None = None, budget
     begun = [(spec, results) for spec, results in found if results.finals.height]
     if not begun:
         raise FlexDOMEError(f"{store.path} holds no complete run; `flexdome resume {store.path}` finishes them")
-    sections, data = [], []
+    sections, data, said = [], [], []
     for k, (spec, results) in enumerate(begun):
         numbers = summary(results.finals, metrics=tuple(SHOWN))
-        sections.append(_section(k, spec, results, numbers, store))
+        said.append(statements(results))
+        sections.append(_section(k, spec, results, numbers, said[-1], store))
         data.append(_data(spec, results, numbers, curves_of(store, spec, detail)))
     idle = [spec.name for spec, results in found if not results.finals.height]
-    head = _overview(store, begun, idle)
+    head = _overview(store, begun, said, idle)
     return Page(
         _document(store.path.resolve().name, [head, *sections, _about(detail)], {"experiments": data}, live), detail
     )
@@ -118,7 +119,9 @@ def _detail(store: Store, specs: Sequence[ExperimentSpec], budget: int) -> Detai
 # -- an experiment -------------------------------------------------------------------------------------------------
 
 
-def _section(k: int, spec: ExperimentSpec, results: Results, numbers: pl.DataFrame, store: Store) -> Markup:
+def _section(
+    k: int, spec: ExperimentSpec, results: Results, numbers: pl.DataFrame, said: Sequence[tuple[str, str]], store: Store
+) -> Markup:
     seeds = f"{len(spec.seeds)} seed{'s' * (len(spec.seeds) > 1)}"
     runs = sum(1 for _ in spec.runs())
     facts = f"{spec.episodes:,} episodes, {seeds}, {runs - len(results.missing)} of {runs} runs, id {spec.id}"
@@ -129,7 +132,6 @@ def _section(k: int, spec: ExperimentSpec, results: Results, numbers: pl.DataFra
         element("h3", "What to notice"),
         element("ul", *(element("li", text) for text in notices(results, numbers))),
     ]
-    said = statements(results)
     if said:
         held = sum(mark == "holds" for mark, _ in said)
         rows = (element("li", element("b", MARKED[mark], class_=f"mark {mark}"), " ", text) for mark, text in said)
@@ -245,10 +247,15 @@ def _versions(found: Any) -> str:
 # -- the whole -----------------------------------------------------------------------------------------------------
 
 
-def _overview(store: Store, begun: Sequence[tuple[ExperimentSpec, Results]], idle: Sequence[str]) -> Markup:
+def _overview(
+    store: Store,
+    begun: Sequence[tuple[ExperimentSpec, Results]],
+    said: Sequence[Sequence[tuple[str, str]]],
+    idle: Sequence[str],
+) -> Markup:
     rows = []
     for k, (spec, results) in enumerate(begun):
-        marks = [mark for mark, _ in statements(results)]
+        marks = [mark for mark, _ in said[k]]
         runs = sum(1 for _ in spec.runs())
         link = element("a", spec.name, href=f"#experiment-{k}")
         paper = f"{marks.count('holds')} of {len(marks)}" if marks else "none to check"
