@@ -45,8 +45,8 @@ def make(name: str, cmdp: fd.CMDP, episodes: int = 12, cls: Any = None) -> Any:
 
 def test_what_is_public_is_listed_by_hand_too() -> None:
     common = {"observe", "policy", "multipliers", "mixture", "episode", "problem"}
-    common |= {"beliefs", "visits", "preload", "save", "set_thresholds"}
-    own = {"flexdome": {"schedule"}, "anchordome": {"schedule"}, "proxdome": {"reserve", "status"}}
+    common |= {"beliefs", "visits", "preload", "save", "set_thresholds", "act", "certify", "export", "status"}
+    own = {"flexdome": {"schedule"}, "anchordome": {"schedule"}, "proxdome": {"reserve", "coins"}}
     own["optcmdp"] = {"draws", "steady", "settle", "thresholds", "planned_at", "planned_values"}
     for name in FAMILIES:
         assert {method for of, method in CASES if of == name} == common | own[name]

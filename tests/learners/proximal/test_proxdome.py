@@ -512,7 +512,7 @@ def test_diagnostics_tell_every_plan() -> None:
     told = history.diagnostics
     assert set(told) == {
         "value", "utilities", "errors", "margin", "thresholds", "trials", "temperature", "safe", "untried", "solved",
-        "ceiling", "first", "share",
+        "ceiling", "first", "share", "weight",
     }  # fmt: skip
     fd.simulate(twin, cmdp, episodes=29)
     status = twin.status()

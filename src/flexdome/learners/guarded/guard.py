@@ -96,7 +96,7 @@ class Guarded(Learner):
         self.ledger = Ledger(self.safe_policy, share)
         self._candidate, self._until, self._begun = 0, 0, 0
         self._stored: dict[str, Any] | None = None
-        if isinstance(inside, dict):  # of a file: its arrays follow
+        if isinstance(inside, dict) and {"format", "learner", "options"} <= set(inside):  # of a file: its arrays follow
             self._stored = inside
             return
         self.learner = self._taken(inside, options)
@@ -110,8 +110,12 @@ class Guarded(Learner):
         return replace(laws, low=low, high=high)
 
     def _taken(self, inside: Any, options: dict[str, Any] | None) -> Learner:
-        from flexdome.learners import make_learner
+        from flexdome.learners import LEARNERS, make_learner
 
+        if not isinstance(inside, str | Learner) or (isinstance(inside, str) and inside not in LEARNERS):
+            raise ValidationError(f"inside is {shown(inside)}; it must be the id of a learner, or a learner")
+        if not isinstance(options, dict | None) or not all(isinstance(name, str) for name in options or ()):
+            raise ValidationError(f"options is {shown(options)}; it must be a dict of options of the learner inside")
         if not isinstance(inside, Learner):
             given = {"episodes": self.episodes, "seed": self.seed, **(options or {})}
             return make_learner(inside, self.problem, **given)
@@ -262,8 +266,7 @@ class Guarded(Learner):
 
         They prove nothing: no bound moves.
         """
-        log = list(episodes)
-        self._checked_each(log)
+        log = [Episode(*arrays) for arrays in self._checked_each(episodes)]
         self.learner.preload(log)
         if log:
             self._begin()

@@ -39,11 +39,17 @@ class GuardStatus:
     delta: float
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, verbose: bool = False) -> str:
+        """The account; ``verbose`` adds with what confidence, and how many policies there were."""
         lines = [f"episode {self.episode}: {self._played()}"]
         for i, (low, alpha) in enumerate(zip(self.bounds, self.thresholds, strict=True)):
-            shown = f"at least {low:.4g} with confidence {1.0 - self.delta:g}, threshold {alpha:.4g}"
+            surely = f" with confidence {1.0 - self.delta:g}" if verbose else ""
+            shown = f"at least {low:.4g}{surely}, threshold {alpha:.4g}"
             lines.append(f"  constraint {i}: utility {shown}{'' if low >= alpha else ': not shown safe'}")
-        lines.append(f"  estimated reward {self.reward:.4g}; {self.frozen} proposed, {self.bases} shown safe")
+        count = f"; {self.frozen} proposed, {self.bases} shown safe" if verbose else ""
+        lines.append(f"  estimated reward {self.reward:.4g}{count}")
         return "\n".join(lines)
 
     def _played(self) -> str:

@@ -112,6 +112,7 @@ class OptimisticModel:
         caps[:, m + 1] = remaining * np.log(A)
         starts = np.flatnonzero(problem.initial)
         known_p = problem.transitions is not None
+        revealed = known_p or problem.rewards is not None or problem.utilities is not None
         settings = Settings(
             A=A,
             C=self.C,
@@ -125,8 +126,8 @@ class OptimisticModel:
             starts=starts,
             start_p=problem.initial[starts],
             known=self._known_means(problem),
-            known_p=known_p or off,
-            revealed=known_p or problem.rewards is not None or problem.utilities is not None or off,
+            known_p=known_p if revealed else off,  # looked at when kernels run, where anything is revealed
+            revealed=revealed or off,
             form=form,
         )
         return hold(settings)
