@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from flexdome.cmdp.mask import Bool, as_allowed
 from flexdome.cmdp.threshold import Threshold, as_threshold
 from flexdome.cmdp.validation import (
     LARGEST_SIZE,
@@ -101,11 +102,14 @@ class Contents:
     name: str
     costs: Float | None
     limits: tuple[Threshold, ...] | None
+    allowed: Bool | None = None
 
     def __post_init__(self) -> None:
         arrays = {"model": Model(*(frozen(array) for array in self.model)), "alpha": frozen(self.alpha)}
         if self.costs is not None:
             arrays["costs"] = frozen(self.costs)
+        if self.allowed is not None:
+            arrays["allowed"] = frozen(self.allowed)
         for field, value in arrays.items():
             object.__setattr__(self, field, value)
 
@@ -160,6 +164,7 @@ def assemble(
     horizon: int | None,
     noise: Noise,
     name: str,
+    allowed: Any = None,
 ) -> Contents:
     """Check everything that was not checked yet, and put it together."""
     S, A = rows.p.shape[-3], rows.p.shape[-2]
@@ -190,6 +195,7 @@ def assemble(
     if not isinstance(name, str):
         raise ValidationError(f"name is {shown(name)}; it must be a string")
     mu = as_distribution("initial", initial, S)
+    mask = as_allowed(allowed, (H, S, A))
     f = _room_for((1 + m, H, S, A), horizon)
     f[0] = r
     f[1:] = 1.0 - _staged(e) if form is COST else _staged(e)
@@ -198,9 +204,9 @@ def assemble(
     # A mean that is on the border may lie across it by rounding.
     alpha = np.clip([law.mean for law in alphas], 0.0, H)
     if form is UTILITY:
-        return Contents(model, laws, alpha, not steps, drawn, str.__str__(name), None, None)
+        return Contents(model, laws, alpha, not steps, drawn, str.__str__(name), None, None, mask)
     costs = np.broadcast_to(_staged(frozen(e)), (m, H, S, A))
-    return Contents(model, alphas, alpha, not steps, drawn, str.__str__(name), costs, laws)
+    return Contents(model, alphas, alpha, not steps, drawn, str.__str__(name), costs, laws, mask)
 
 
 def _staged(entries: Float) -> Float:

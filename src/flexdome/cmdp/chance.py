@@ -96,5 +96,6 @@ def chance_constraint(
         thresholds,
         initial.reshape(-1),
         noise=cmdp.noise,
+        allowed=None if cmdp.allowed is None else np.repeat(cmdp.allowed, B + 1, axis=1),
         name=f"{cmdp.name}, by chance" if cmdp.name else "",
     )

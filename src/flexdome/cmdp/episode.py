@@ -100,6 +100,7 @@ class Episode:
         H, m = as_problem(problem).horizon, problem.constraints
         states = _indices("states", self.states, problem.states, (H + 1, H))
         actions = _indices("actions", self.actions, problem.actions, (H,))
+        _check_allowed(problem, states, actions)
         rewards, _ = as_array("rewards", self.rewards)
         if rewards.shape != (H,):
             raise ValidationError(f"rewards has shape {rewards.shape}; it must be ({H},)")
@@ -124,6 +125,17 @@ class Episode:
         if samples.shape != (m, H):
             raise ValidationError(f"thresholds has shape {samples.shape}; it must be ({m}, {H}) or ({m},)")
         return states, actions, rewards, utilities, np.clip(samples, -LARGEST, LARGEST)
+
+
+def _check_allowed(problem: Problem, states: Index, actions: Index) -> None:
+    if problem.allowed is None:
+        return
+    bad = ~problem.allowed[np.arange(problem.horizon), states[: problem.horizon], actions]
+    if bad.any():
+        h = int(np.argmax(bad))
+        raise ValidationError(
+            f"actions[{h}] is {int(actions[h])}; that action is not allowed at step {h} in state {int(states[h])}"
+        )
 
 
 def _finite(name: str, samples: Float, bad: npt.NDArray[np.bool_]) -> None:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from flexdome.cmdp import assembly
 from flexdome.cmdp.assembly import COST, NO_SUCCESSORS, UTILITY, Contents, Model, Noise, assemble
+from flexdome.cmdp.mask import Bool
 from flexdome.cmdp.problem import Problem, known_parts, problem_of
 from flexdome.cmdp.threshold import Threshold
 from flexdome.cmdp.validation import Float, frozen
@@ -45,6 +46,8 @@ class CMDP:
     horizon : H; needed when transitions, rewards and utilities are all stationary
     noise : ``"none"`` (means are observed) or ``"bernoulli"`` (0/1 draws with those means)
     name : a label for tables and figures
+    allowed : boolean (H, S, A) or (S, A), the actions that may be taken; None where all may. A forbidden action is
+        never planned or played; its row and its numbers must be valid and do not matter
 
     See Also
     --------
@@ -67,9 +70,10 @@ class CMDP:
         horizon: int | None = None,
         noise: Noise = "none",
         name: str = "",
+        allowed: npt.ArrayLike | None = None,
     ) -> None:
         rows = assembly.dense_rows(transitions)
-        self._hold(assemble(UTILITY, rows, rewards, utilities, thresholds, initial, horizon, noise, name))
+        self._hold(assemble(UTILITY, rows, rewards, utilities, thresholds, initial, horizon, noise, name, allowed))
 
     @classmethod
     def from_successors(
@@ -84,6 +88,7 @@ class CMDP:
         horizon: int | None = None,
         noise: Noise = "none",
         name: str = "",
+        allowed: npt.ArrayLike | None = None,
     ) -> Self:
         """Build a sparse model from successor lists; it is never made dense.
 
@@ -92,7 +97,7 @@ class CMDP:
         state there); a state listed twice gets the sum.
         """
         rows = assembly.sparse_rows("probabilities", next_states, probabilities)
-        contents = assemble(UTILITY, rows, rewards, utilities, thresholds, initial, horizon, noise, name)
+        contents = assemble(UTILITY, rows, rewards, utilities, thresholds, initial, horizon, noise, name, allowed)
         return cls._holding(contents)
 
     @classmethod
@@ -108,6 +113,7 @@ class CMDP:
         horizon: int | None = None,
         noise: Noise = "none",
         name: str = "",
+        allowed: npt.ArrayLike | None = None,
     ) -> Self:
         """Build from costs in [0, 1] and limits: ``V_{c_i} <= limit_i`` becomes d = 1 - c, alpha = H - limit.
 
@@ -118,7 +124,7 @@ class CMDP:
             rows = assembly.dense_rows(transitions)
         else:
             rows = assembly.sparse_rows("transitions", next_states, transitions)
-        contents = assemble(COST, rows, rewards, costs, limits, initial, horizon, noise, name)
+        contents = assemble(COST, rows, rewards, costs, limits, initial, horizon, noise, name, allowed)
         return cls._holding(contents)
 
     def _hold(self, contents: Contents) -> None:
@@ -220,6 +226,11 @@ class CMDP:
     def alpha(self) -> Float:
         """(m,) the mean thresholds: the alpha of every metric."""
         return self._contents.alpha
+
+    @property
+    def allowed(self) -> Bool | None:
+        """(H, S, A) which actions may be taken, or None where all may."""
+        return self._contents.allowed
 
     @property
     def costs(self) -> Float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from flexdome.cmdp.mask import Bool, as_allowed, uniform_policy
 from flexdome.cmdp.validation import (
     LARGEST_SIZE,
     Float,
@@ -59,6 +60,7 @@ class Problem:
     stationary : bool
         Whether rewards, utilities and transitions are the same at every step.
     rewards : (H, S, A), utilities : (m, H, S, A), transitions : (H, S, A, S), or None where not revealed.
+    allowed : (H, S, A) booleans, the actions that may be taken ((S, A) is taken too); None where all may
     """
 
     states: int
@@ -72,6 +74,7 @@ class Problem:
     rewards: Float | None = None
     utilities: Float | None = None
     transitions: Float | None = None
+    allowed: Bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("states", "actions", "horizon"):
@@ -85,6 +88,7 @@ class Problem:
         self._check_revealed("rewards", step)
         self._check_revealed("utilities", (self.constraints, *step))
         self._check_revealed("transitions", (*step, self.states))
+        self._put("allowed", as_allowed(self.allowed, step))
 
     @property
     def constraints(self) -> int:
@@ -95,6 +99,11 @@ class Problem:
     def thresholds_known(self) -> bool:
         """Whether no threshold has to be estimated."""
         return not bool(np.isnan(self.thresholds).any())
+
+    @property
+    def uniform(self) -> Float:
+        """(H, S, A): the policy that plays every allowed action alike."""
+        return uniform_policy((self.horizon, self.states, self.actions), self.allowed)
 
     def _put(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -188,6 +197,7 @@ def problem_of(cmdp: CMDP, parts: Parts, slater_gap: float, exact: bool) -> Prob
         rewards=cmdp.rewards if "rewards" in parts.revealed else None,
         utilities=cmdp.utilities if "utilities" in parts.revealed else None,
         transitions=_dense_transitions(cmdp) if "transitions" in parts.revealed else None,
+        allowed=cmdp.allowed,
     )
 
 

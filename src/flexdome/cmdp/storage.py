@@ -47,6 +47,8 @@ def save_cmdp(cmdp: CMDP, path: str | os.PathLike[str]) -> None:
     }
     if cmdp.is_sparse:
         arrays["next_states"] = cmdp.model.nxt
+    if cmdp.allowed is not None:
+        arrays["allowed"] = cmdp.allowed
     write_archive(path, header, arrays)
 
 
@@ -67,6 +69,8 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CMD
     ranks = {"p": 4, "initial": 1, "rewards": 3, "entries": 4}
     if header["sparse"]:
         ranks["next_states"] = 4
+    if "allowed" in arrays:  # only where an action is forbidden
+        ranks["allowed"] = 3
     _expect("arrays", arrays, ranks)
     for key, rank in ranks.items():
         if arrays[key].ndim != rank or 0 in arrays[key].shape:
@@ -83,6 +87,7 @@ def _rebuilt(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CMD
         p, nxt = p[0], None if nxt is None else nxt[0]
     rest = (rewards, entries, _laws(header["laws"]), arrays["initial"])
     options: dict[str, Any] = {"horizon": horizon, "noise": header["noise"], "name": header["name"]}
+    options["allowed"] = arrays.get("allowed")
     if header["costs"]:
         return CMDP.from_costs(p, *rest, next_states=nxt, **options)
     return CMDP(p, *rest, **options) if nxt is None else CMDP.from_successors(nxt, p, *rest, **options)

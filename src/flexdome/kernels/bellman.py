@@ -41,7 +41,7 @@ def greedy_backward(p, nxt, f, w, allowed, actions, advantage, v):
     w : (1 + m,) weights
     allowed : (H, S, A) bool; size 0 when every action is allowed
     actions : (H, S) out, the greedy action (the first of equals)
-    advantage : (H, S, A) out, Q - max Q where allowed; not written when of size 0
+    advantage : (H, S, A) out, Q - max Q, minus infinity where not allowed; not written when of size 0
     v : (2, S) work; on return ``v[0]`` holds the weighted value at the first step
     """
     p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
@@ -57,6 +57,8 @@ def greedy_backward(p, nxt, f, w, allowed, actions, advantage, v):
             best_a = 0
             for a in range(A):
                 if masked and not allowed[h, s, a]:
+                    if keep:
+                        advantage[h, s, a] = -np.inf
                     continue
                 q = expectation(p_flat, nxt_flat, first + s * A + a, K, v_next)
                 for j in range(n_f):
@@ -175,13 +177,15 @@ def rows_are_distributions(rows, tolerance):
 
 
 @kernel
-def soft_backward(p, nxt, f, w, tau, pi, gain, u, v):
+def soft_backward(p, nxt, f, w, tau, allowed, pi, gain, u, v):
     """Soft dynamic programming: maximise ``sum_j w_j V_{f_j} + tau * entropy`` exactly.
 
     ``pi[h, s, a]`` is the softmax of Q/tau, ``v[0]`` the regularised value at the first step,
     ``gain[i, h, s, a] = Q_{f_{i+1}} - V_{f_{i+1}}`` the advantage of each utility under pi, and ``u[0, j]``
-    the value of f_j at the first step.
+    the value of f_j at the first step. ``allowed`` is (H, S, A) bool, of size 0 when every action is allowed; pi is 0,
+    and so is the gain, where an action is not.
     """
+    masked = allowed.size > 0
     p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     n_f, H, S, A = f.shape
     u[H % 2] = 0.0
@@ -193,6 +197,11 @@ def soft_backward(p, nxt, f, w, tau, pi, gain, u, v):
         for s in range(S):
             top = -np.inf
             for a in range(A):
+                if masked and not allowed[h, s, a]:
+                    q[a] = -np.inf
+                    for j in range(n_f):
+                        q_f[j, a] = 0.0
+                    continue
                 q[a] = expectation(p_flat, nxt_flat, first + s * A + a, K, v[(h + 1) % 2])
                 for j in range(n_f):
                     q[a] += w[j] * f[j, h, s, a]
@@ -212,7 +221,7 @@ def soft_backward(p, nxt, f, w, tau, pi, gain, u, v):
                 u[h % 2, j, s] = mean
                 if j > 0:
                     for a in range(A):
-                        gain[j - 1, h, s, a] = q_f[j, a] - mean
+                        gain[j - 1, h, s, a] = 0.0 if masked and not allowed[h, s, a] else q_f[j, a] - mean
 
 
 @kernel

@@ -61,16 +61,22 @@ class Learner(ABC):
     ----------
     id : its name in the registry
     how : how it arrives at what it plays, in a few plain words
+    masks : whether it keeps to the actions that ``problem.allowed`` allows; one that does not refuses such a problem
     runner : ``"package.module:Class"`` of the runner that ``simulate`` runs it with; it does what the public methods of
         the class that names it do. This one calls ``observe``; a family with compiled chunks names its own
     """
 
     id: ClassVar[str]
     how: ClassVar[str] = "what it holds to be best"
+    masks: ClassVar[bool] = False
     runner: ClassVar[str] = "flexdome.simulation.runners.observed:Observed"
 
     def __init__(self, problem: Problem, episodes: int, seed: int) -> None:
         as_problem(problem)
+        if problem.allowed is not None and not self.masks:
+            raise ValidationError(
+                f"problem.allowed forbids some actions; {type(self).__name__} does not keep to a mask of actions"
+            )
         self._problem = self.first_problem = problem
         self.episodes = as_int("episodes", episodes, 1, LONGEST)
         self.seed = as_int("seed", seed, 0)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from flexdome.cmdp.mask import ALL, Bool
 from flexdome.cmdp.model import Model
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ConvergenceError
@@ -50,7 +51,6 @@ MAX_ROUNDS = 200
 INNER_COLUMNS = 40  # cheap columns between two full passes
 TIE = 1e-13  # relative: actions this close to the best are equally good
 KEPT_ACTIONS = 2.0  # near-optimal actions kept per state, on average
-_ALL: npt.NDArray[np.bool_] = np.zeros((0, 0, 0), dtype=np.bool_)
 _UNWANTED: Float = np.zeros((0, 0, 0))
 
 
@@ -92,9 +92,11 @@ class Oracle:
     """Backward passes over one model, and every policy they found.
 
     What answers a vector of weights is :meth:`respond`; an oracle over another set of policies has another one.
+    ``mask`` (H, S, A) says which actions a policy may take at all; it is of size 0 where it may take every one.
     """
 
     model: Model
+    mask: Bool = field(default_factory=lambda: ALL)
     values: list[Float] = field(default_factory=list)
     policies: list[Actions] = field(default_factory=list)
     full_passes: int = 0
@@ -104,12 +106,12 @@ class Oracle:
         _n_f, H, S, A = self.model.f.shape
         self._work = np.zeros((2, S))
         self._advantage = np.zeros((H, S, A))
-        self._allowed = _ALL
+        self._allowed = self.mask
         self._seen: set[bytes] = set()
 
     def price(self, w: Float, cheap: bool) -> tuple[Float, bool]:
         """Maximise ``w . (V_r, V_d)``; the values of the policy that does, and whether it is a new column."""
-        allowed, advantage = (self._allowed, _UNWANTED) if cheap else (_ALL, self._advantage)
+        allowed, advantage = (self._allowed, _UNWANTED) if cheap else (self.mask, self._advantage)
         actions, values = self.respond(w, allowed, advantage)
         self.full_passes += not cheap
         self.cheap_passes += cheap
@@ -121,7 +123,7 @@ class Oracle:
             self.keep(actions)
         return values, fresh
 
-    def respond(self, w: Float, allowed: npt.NDArray[np.bool_], advantage: Float) -> tuple[Actions, Float]:
+    def respond(self, w: Float, allowed: Bool, advantage: Float) -> tuple[Actions, Float]:
         """The best policy for ``w`` among the allowed actions, and its values; ``advantage`` is filled if wanted."""
         model = self.model
         actions = np.empty(model.f.shape[1:3], dtype=np.int32)
@@ -136,14 +138,17 @@ class Oracle:
 
     def allow(self, distance: float) -> None:
         """Allow in cheap passes, from now on, the actions within ``distance`` of the best of the last full pass."""
-        self._allowed = self._advantage >= -distance
+        self._allowed = self._possible(self._advantage >= -distance)
+
+    def _possible(self, kept: Bool) -> Bool:
+        return kept & self.mask if self.mask.size else kept
 
     def narrow(self) -> None:
         """Allow in cheap passes the near-optimal actions of the last full pass and those of the last columns."""
         H, S, A = self._advantage.shape
         keep = min(int(KEPT_ACTIONS * H * S), H * S * A - 1)
         least = np.partition(self._advantage.ravel(), H * S * A - 1 - keep)[H * S * A - 1 - keep]
-        self._allowed = self._advantage >= least
+        self._allowed = self._possible(self._advantage >= least)
         h, s = np.ogrid[:H, :S]
         for actions in self.policies[-4:]:
             self._allowed[h, s, actions] = True
@@ -206,9 +211,9 @@ def scale_of(f: Float) -> float:
     return float(f.shape[1] * np.abs(f).max()) or 1.0
 
 
-def greedy(model: Model, w: Float) -> tuple[Actions, Float]:
+def greedy(model: Model, w: Float, mask: Bool = ALL) -> tuple[Actions, Float]:
     """The deterministic policy that maximises ``w . (V_r, V_d)``, and its values (1 + m,)."""
-    oracle = Oracle(model)
+    oracle = Oracle(model, mask)
     values, _ = oracle.price(np.asarray(w, dtype=np.float64), cheap=False)
     return oracle.policies[0], values
 
@@ -226,20 +231,20 @@ def slack_mixture(oracle: Oracle, alpha: Float) -> Mixture:
     return collect(oracle, master, *generate(oracle, master, TOLERANCE * scale_of(oracle.model.f[1:])))
 
 
-def largest_slack(model: Model, alpha: Float) -> Mixture:
+def largest_slack(model: Model, alpha: Float, mask: Bool = ALL) -> Mixture:
     """``max_pi min_i V_{d_i}^pi - alpha_i``: the Slater gap where positive, minus the shortfall otherwise.
 
     The multipliers sum to one; those that are positive name the constraints that stand in each other's way.
     """
-    return slack_mixture(Oracle(model), alpha)
+    return slack_mixture(Oracle(model, mask), alpha)
 
 
-def best_mixture(model: Model, alpha: Float) -> tuple[Mixture | None, Mixture]:
+def best_mixture(model: Model, alpha: Float, mask: Bool = ALL) -> tuple[Mixture | None, Mixture]:
     """``max V_r`` subject to ``V_{d_i} >= alpha_i``, and the mixture of largest slack.
 
     The first is None where that slack is negative: no policy meets the thresholds.
     """
-    oracle = Oracle(model)
+    oracle = Oracle(model, mask)
     reward_first, _ = oracle.price(np.append(1.0, np.zeros(alpha.size)), cheap=False)
     slack = slack_mixture(oracle, alpha)
     rounding = FEASIBILITY * scale_of(model.f[1:])

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flexdome.cmdp.mask import kernel_mask, refuse_forbidden
+from flexdome.cmdp.mask import uniform_policy as uniform_over
 from flexdome.cmdp.model import CMDP, Model
 from flexdome.cmdp.validation import ROW_TOLERANCE, Float, as_array, check_rows
 from flexdome.errors import ValidationError
@@ -52,7 +54,7 @@ class Baselines:
     """What the extremes do: each is a pair of a policy (H, S, A) and its evaluation.
 
     ``best`` and ``worst`` maximise and minimise the reward whatever the constraints say, ``uniform`` plays
-    every action alike, ``safest[i]`` maximises utility i.
+    every allowed action alike, ``safest[i]`` maximises utility i.
     """
 
     best: tuple[Float, Evaluation]
@@ -69,7 +71,10 @@ def as_cmdp(cmdp: CMDP) -> CMDP:
 
 
 def as_policy(cmdp: CMDP, policy: npt.ArrayLike, name: str = "policy") -> Float:
-    """``policy`` as float64 (H, S, A), or (n, H, S, A), with rows that sum to one; copied only if it must be."""
+    """``policy`` as float64 (H, S, A), or (n, H, S, A), with rows that sum to one; copied only if it must be.
+
+    One that may play what is not allowed is refused.
+    """
     shape = (as_cmdp(cmdp).horizon, cmdp.states, cmdp.actions)
     if (
         isinstance(policy, np.ndarray)
@@ -79,11 +84,14 @@ def as_policy(cmdp: CMDP, policy: npt.ArrayLike, name: str = "policy") -> Float:
         and policy.shape[-3:] == shape
         and bellman.rows_are_distributions(policy.reshape(-1, shape[2]), ROW_TOLERANCE)
     ):
+        refuse_forbidden(name, policy, cmdp.allowed)
         return policy
     pi, single = as_array(name, policy)
     if pi.ndim not in (3, 4) or pi.shape[-3:] != shape:
         raise ValidationError(f"{name} has shape {pi.shape}; it must be {shape}, or n of these")
-    return check_rows(name, pi, single)
+    check_rows(name, pi, single)
+    refuse_forbidden(name, pi, cmdp.allowed)
+    return pi
 
 
 def evaluate(cmdp: CMDP, policy: npt.ArrayLike) -> Evaluation:
@@ -141,8 +149,8 @@ def deterministic_policy(actions: Actions, n_actions: int) -> Float:
 
 
 def uniform_policy(cmdp: CMDP) -> Float:
-    """(H, S, A): every action alike."""
-    return np.full((cmdp.horizon, cmdp.states, cmdp.actions), 1.0 / cmdp.actions)
+    """(H, S, A): every allowed action alike."""
+    return uniform_over((cmdp.horizon, cmdp.states, cmdp.actions), cmdp.allowed)
 
 
 def mix(cmdp: CMDP, policies: npt.ArrayLike, weights: npt.ArrayLike) -> Float:
@@ -171,7 +179,7 @@ def baselines(cmdp: CMDP) -> Baselines:
     m = as_cmdp(cmdp).constraints
 
     def extreme(index: int, sign: float) -> tuple[Float, Evaluation]:
-        actions, values = greedy(cmdp.model, sign * np.eye(1 + m)[index])
+        actions, values = greedy(cmdp.model, sign * np.eye(1 + m)[index], kernel_mask(cmdp.allowed))
         return deterministic_policy(actions, cmdp.actions), Evaluation(float(values[0]), values[1:])
 
     uniform = uniform_policy(cmdp)

@@ -16,6 +16,7 @@ import highspy
 import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array, hstack, vstack
 
+from flexdome.cmdp.mask import ALL, Bool
 from flexdome.cmdp.model import Model
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ConvergenceError
@@ -68,10 +69,11 @@ def flow_matrix(model: Model) -> csr_array:
     return (outflow + inflow).tocsr()
 
 
-def occupancy_program(model: Model, alpha: Float, slack: bool = False) -> OccupancyProgram:
+def occupancy_program(model: Model, alpha: Float, slack: bool = False, mask: Bool = ALL) -> OccupancyProgram:
     """Solve the occupancy-measure program (``slack``: the one whose value is the Slater gap).
 
-    Callers make sure that it is feasible: HiGHS's word on that is not taken.
+    Callers make sure that it is feasible: HiGHS's word on that is not taken. Where ``mask`` (H, S, A) has a size,
+    what it does not allow has occupancy 0.
     """
     n_f, H, S, A = model.f.shape
     n, m = H * S * A, n_f - 1
@@ -81,14 +83,17 @@ def occupancy_program(model: Model, alpha: Float, slack: bool = False) -> Occupa
     program.sense_ = highspy.ObjSense.kMaximize
     program.col_cost_ = model.f[0].ravel()
     program.col_lower_ = np.zeros(n)
-    program.col_upper_ = np.full(n, highspy.kHighsInf)
+    most = np.full(n, highspy.kHighsInf)
+    if mask.size:
+        most[~mask.ravel()] = 0.0
+    program.col_upper_ = most
     if slack:
         shift = csc_array(np.append(np.zeros(H * S), -np.ones(m))[:, None])
         matrix = hstack([matrix, shift], format="csc")
         program.col_cost_ = np.append(np.zeros(n), 1.0)
         reach = 2.0 * H * float(np.abs(model.f).max()) + float(np.abs(alpha).max())  # t never gets there
         program.col_lower_ = np.append(np.zeros(n), -reach)
-        program.col_upper_ = np.append(np.full(n, highspy.kHighsInf), reach)
+        program.col_upper_ = np.append(most, reach)
     program.num_row_, program.num_col_ = matrix.shape
     program.row_lower_ = np.concatenate([start, alpha])
     program.row_upper_ = np.concatenate([start, np.full(m, highspy.kHighsInf)])
@@ -108,6 +113,6 @@ def occupancy_program(model: Model, alpha: Float, slack: bool = False) -> Occupa
     else:
         raise ConvergenceError(f"HiGHS ended with status {solver.modelStatusToString(status)}")
     answer = solver.getSolution()
-    x = np.maximum(np.array(answer.col_value)[:n], 0.0).reshape(H, S, A)
+    x = np.clip(np.array(answer.col_value)[:n], 0.0, most).reshape(H, S, A)
     multipliers = np.maximum(-np.array(answer.row_dual)[H * S :], 0.0)
     return OccupancyProgram(solver.getInfo().objective_function_value, x, multipliers)

@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 import numpy as np
 
+from flexdome.cmdp.mask import ALL, Bool, kernel_mask, uniform_policy
 from flexdome.cmdp.model import CMDP, Model
 from flexdome.cmdp.validation import Float, as_float, frozen, one_of
 from flexdome.errors import InfeasibleError
@@ -80,14 +81,14 @@ def solve(cmdp: CMDP, method: Method = "decomposition") -> Solution:
     method = cast(Method, one_of("method", method, ("decomposition", "lp")))
     key = "solve", method
     if key not in cmdp._memo:
-        cmdp._memo[key] = solve_model(cmdp.model, cmdp.alpha, method)
+        cmdp._memo[key] = solve_model(cmdp.model, cmdp.alpha, method, kernel_mask(cmdp.allowed))
     solution: Solution = cmdp._memo[key]
     return solution
 
 
-def solve_model(model: Model, alpha: Float, method: Method = "decomposition") -> Solution:
+def solve_model(model: Model, alpha: Float, method: Method = "decomposition", mask: Bool = ALL) -> Solution:
     """:func:`solve` on arrays: f may be any real numbers and rows of p may sum to less than one."""
-    policy, multipliers, slater = (_by_decomposition if method == "decomposition" else _by_program)(model, alpha)
+    policy, multipliers, slater = (_by_decomposition if method == "decomposition" else _by_program)(model, alpha, mask)
     values = evaluate_batch(model, policy[None])[0]
     return Solution(
         value=float(values[0]),
@@ -95,45 +96,46 @@ def solve_model(model: Model, alpha: Float, method: Method = "decomposition") ->
         policy=frozen(policy),
         multipliers=frozen(multipliers),
         slack=frozen(values[1:] - alpha),
-        duality_gap=_dual(model, alpha, multipliers) - float(values[0]),
+        duality_gap=_dual(model, alpha, multipliers, mask) - float(values[0]),
         slater_gap=slater,
         method=method,
     )
 
 
-def _by_decomposition(model: Model, alpha: Float) -> tuple[Float, Float, float]:
-    best, slack = best_mixture(model, alpha)
+def _by_decomposition(model: Model, alpha: Float, mask: Bool) -> tuple[Float, Float, float]:
+    best, slack = best_mixture(model, alpha, mask)
     if best is None:
-        raise _infeasible(model, alpha, slack.value, slack.multipliers)
+        raise _infeasible(model, alpha, mask, slack.value, slack.multipliers)
     heaviest = best.policies[int(np.argmax(best.weights))]
     policy = markov_policy(best.occupancy(model), deterministic_policy(heaviest, model.f.shape[3]))
     return policy, best.multipliers, slack.value
 
 
-def _by_program(model: Model, alpha: Float) -> tuple[Float, Float, float]:
-    relaxed = occupancy_program(model, alpha, slack=True)
-    safest = evaluate_batch(model, markov_policy(relaxed.occupancy)[None])[0]  # not the solver's word
+def _by_program(model: Model, alpha: Float, mask: Bool) -> tuple[Float, Float, float]:
+    relaxed = occupancy_program(model, alpha, slack=True, mask=mask)
+    elsewhere = uniform_policy(model.f.shape[1:], mask if mask.size else None)
+    safest = evaluate_batch(model, markov_policy(relaxed.occupancy, elsewhere)[None])[0]  # not the solver's word
     slack = float((safest[1:] - alpha).min())
     if slack < -FEASIBILITY * scale_of(model.f[1:]):
-        raise _infeasible(model, alpha, slack, relaxed.multipliers)
-    program = occupancy_program(model, np.minimum(alpha, alpha + slack))
-    return markov_policy(program.occupancy), program.multipliers, slack
+        raise _infeasible(model, alpha, mask, slack, relaxed.multipliers)
+    program = occupancy_program(model, np.minimum(alpha, alpha + slack), mask=mask)
+    return markov_policy(program.occupancy, elsewhere), program.multipliers, slack
 
 
-def _dual(model: Model, alpha: Float, lam: Float) -> float:
+def _dual(model: Model, alpha: Float, lam: Float, mask: Bool) -> float:
     """D(lam), an upper bound on the constrained optimum for every lam >= 0."""
-    _, values = greedy(model, np.append(1.0, lam))
+    _, values = greedy(model, np.append(1.0, lam), mask)
     return float(values[0] + lam @ (values[1:] - alpha))
 
 
-def _infeasible(model: Model, alpha: Float, slack: float, weights: Float) -> InfeasibleError:
+def _infeasible(model: Model, alpha: Float, mask: Bool, slack: float, weights: Float) -> InfeasibleError:
     """The error that names a smallest set of thresholds that cannot be met together."""
     blocking = [int(i) for i in np.flatnonzero(weights > 1e-9)]
     rounding = FEASIBILITY * scale_of(model.f[1:])
     for i in list(blocking):
         rest = [k for k in blocking if k != i]
         if rest:
-            without = largest_slack(model._replace(f=model.f[[0, *(1 + k for k in rest)]]), alpha[rest]).value
+            without = largest_slack(model._replace(f=model.f[[0, *(1 + k for k in rest)]]), alpha[rest], mask).value
             if without < -rounding:
                 blocking, slack = rest, without
     listed = ", ".join(f"thresholds[{i}] = {alpha[i]:.10g}" for i in blocking)
@@ -150,7 +152,7 @@ def slater_gap(cmdp: CMDP) -> float:
     if ("solve", "decomposition") in as_cmdp(cmdp)._memo:
         return solve(cmdp).slater_gap
     if "slater" not in cmdp._memo:
-        cmdp._memo["slater"] = largest_slack(cmdp.model, cmdp.alpha).value
+        cmdp._memo["slater"] = largest_slack(cmdp.model, cmdp.alpha, kernel_mask(cmdp.allowed)).value
     return float(cmdp._memo["slater"])
 
 
@@ -162,7 +164,7 @@ def safe_policy(cmdp: CMDP, slack: float) -> SafePolicy:
     """
     slack = as_float("slack", slack, 0.0, 1e6 * as_cmdp(cmdp).horizon)  # far more than any utility
     try:
-        solution = solve_model(cmdp.model, cmdp.alpha + slack)
+        solution = solve_model(cmdp.model, cmdp.alpha + slack, mask=kernel_mask(cmdp.allowed))
     except InfeasibleError as error:
         message = f"with a slack of {slack:g} added, {error}"
         raise InfeasibleError(message, error.constraints, error.shortfall) from None

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from scipy.optimize import lsq_linear
 from scipy.special import xlogy
 
+from flexdome.cmdp.mask import Bool, kernel_mask
 from flexdome.cmdp.model import CMDP, Model
 from flexdome.cmdp.validation import Float, as_array, as_float, as_positive, check_range, frozen
 from flexdome.errors import ConvergenceError, ValidationError
@@ -63,9 +64,9 @@ class SaddlePoint:
 class _Dual:
     """D(lam), its gradient and its Hessian from one soft backward and one forward pass."""
 
-    def __init__(self, model: Model, target: Float, tau: float) -> None:
+    def __init__(self, model: Model, mask: Bool, target: Float, tau: float) -> None:
         n_f, H, S, A = model.f.shape
-        self.model, self.target, self.tau = model, target, tau
+        self.model, self.mask, self.target, self.tau = model, mask, target, tau
         self.policy = np.empty((H, S, A))
         self._gain = np.empty((n_f - 1, H, S, A))
         self._u = np.empty((2, n_f, S))
@@ -75,7 +76,7 @@ class _Dual:
     def __call__(self, lam: Float) -> tuple[float, Float]:
         p, nxt, f, mu = self.model
         w = np.append(1.0, lam)
-        bellman.soft_backward(p, nxt, f, w, self.tau, self.policy, self._gain, self._u, self._v)
+        bellman.soft_backward(p, nxt, f, w, self.tau, self.mask, self.policy, self._gain, self._u, self._v)
         self.values = self._u[0] @ mu
         dual = self._v[0] @ mu - lam @ self.target + 0.5 * self.tau * (lam @ lam)
         return float(dual), self.values[1:] - self.target + self.tau * lam
@@ -167,17 +168,17 @@ def saddle_point(
             raise ValidationError(f"the Slater gap is {gap:g}; without a positive one dual_bound must be given")
         dual_bound = 4.0 * cmdp.horizon / gap
     dual_bound = as_float("dual_bound", dual_bound, 0.0, LARGEST)
-    target = cmdp.alpha + eps
+    target, mask = cmdp.alpha + eps, kernel_mask(cmdp.allowed)
     # Rounding in V_d is amplified by the curvature 1/tau: for very small tau the last digits are out of reach.
     enough = max(TOLERANCE, min(1e-13 * cmdp.horizon**2 * (1.0 + dual_bound) / tau, LARGEST_RESIDUAL))
-    dual, residual = _Dual(cmdp.model, target, tau), np.inf
+    dual, residual = _Dual(cmdp.model, mask, target, tau), np.inf
     if start is not None:
         lam = np.clip(_multipliers(cmdp, start), 0.0, dual_bound)
         lam, residual = _newton(dual, lam, dual_bound, TOLERANCE)
     if residual > enough:
         lam, stage = np.zeros(cmdp.constraints), max(tau, 1.0)
         while stage > tau:
-            lam, _ = _newton(_Dual(cmdp.model, target, stage), lam, dual_bound, 1e-3)
+            lam, _ = _newton(_Dual(cmdp.model, mask, target, stage), lam, dual_bound, 1e-3)
             stage = max(tau, 0.25 * stage)
         lam, residual = _newton(dual, lam, dual_bound, TOLERANCE)
     if residual > enough:

@@ -13,6 +13,8 @@ __all__ = ["run_iteration"]
 def run_iteration(truth, alpha, eta, tau, eps, dual_bound, log_pi, lam, values, multipliers, u):
     """``len(eta)`` iterations; ``log_pi`` (H, S, A) and ``lam`` (m,) are moved in place.
 
+    An action whose ``log_pi`` is minus infinity is not allowed.
+
     ``values`` (n, 1 + m) receives V_r and V_d of the policy before each step, ``multipliers`` (n, m) its multipliers.
     ``u`` (2, 2 + m, S) is work: the values of reward, utilities and entropy at two neighbouring steps.
     """
@@ -32,6 +34,9 @@ def run_iteration(truth, alpha, eta, tau, eps, dual_bound, log_pi, lam, values, 
                     here[j, s] = 0.0
                 top = -np.inf
                 for a in range(A):
+                    if log_pi[h, s, a] == -np.inf:  # not allowed, and never will be
+                        y[a] = -np.inf
+                        continue
                     row = first + s * A + a
                     weight = np.exp(log_pi[h, s, a])
                     y[a] = 0.0

@@ -85,6 +85,8 @@ def iterate(
     wanted = sorted({as_int(f"snapshots[{k}]", t, 1, n + 1) for k, t in enumerate(given)})
     best = solve(cmdp)
     log_pi = np.full((H, S, A), -np.log(A))
+    if cmdp.allowed is not None:
+        log_pi = np.where(cmdp.allowed, -np.log(cmdp.allowed.sum(axis=-1, keepdims=True)), -np.inf)
     lam = np.zeros(m)
     try:
         eta, tau, eps = schedules.table(1, n, m)

@@ -123,6 +123,8 @@ def _check_fit(learner: Learner, cmdp: CMDP) -> None:
         raise ValidationError(f"the learner's problem has (S, A, H, m) = {mine}; the CMDP has {true}")
     if (problem.initial != cmdp.initial).any():
         raise ValidationError("the learner's problem has another initial distribution than the CMDP")
+    if cmdp.allowed is not None and (problem.allowed is None or (problem.allowed & ~cmdp.allowed).any()):
+        raise ValidationError("the learner's problem allows actions that the CMDP does not")
 
 
 def _snapshot(learner: Learner) -> Snapshot:

@@ -63,7 +63,7 @@ def extended_backward(lo, up, spare, radius, f, w, allowed, actions, advantage, 
     f : (1 + m, H, S, A); w : (1 + m,)
     allowed : (H, S, A) bool; size 0 when every action is allowed
     actions : (H, S) out
-    advantage : (H, S, A) out, Q - max Q where allowed; not written when of size 0
+    advantage : (H, S, A) out, Q - max Q, minus infinity where not allowed; not written when of size 0
     rows : (H, S, S) out, the distribution after the chosen action; that of the last step does not matter
     """
     n_f, H, S, A = f.shape
@@ -76,6 +76,8 @@ def extended_backward(lo, up, spare, radius, f, w, allowed, actions, advantage, 
             best_a = 0
             for a in range(A):
                 if masked and not allowed[h, s, a]:
+                    if keep:
+                        advantage[h, s, a] = -np.inf
                     continue
                 y = 0.0
                 if h + 1 < H:
