@@ -135,7 +135,7 @@ def bits(learner: fd.FlexDOME) -> dict[str, Any]:
 
 def learned(learner: fd.FlexDOME) -> dict[str, Any]:
     """What a learner knows and decided, wherever in memory it is kept."""
-    state = {name: array.tobytes() for name, array in learner._state().items()}
+    state = {name: array.tobytes() for name, array in learner.state().items()}
     alike = {"episode": learner.episode, "changes": repr(learner.threshold_changes)}
     return {**state, **alike, "policy": learner.policy.tobytes(), "multipliers": learner.multipliers.tobytes()}
 
@@ -164,13 +164,13 @@ class Observed(Learner):
     def beliefs(self) -> Any:
         return self.inner.beliefs()
 
-    def _options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         return {}
 
-    def _state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         return {}
 
-    def _restore(self, state: Any) -> None:
+    def restore(self, state: Any) -> None:
         pass
 
 

@@ -564,7 +564,7 @@ def test_what_a_learner_has_seen_is_what_was_played():
     for name in ("flexdome", "optcmdp-bonus"):
         learner = fd.make_learner(name, problem, episodes=300)
         learner.preload([episode(log, k) for k in range(300)])
-        seen = learner._seen()
+        seen = learner.seen_counts()
         models, ours = model_set(problem, log, 0.1), model_set(problem, seen, 0.1)
         assert (ours.visits == models.visits).all()
         assert (ours.p == models.p).all()
@@ -587,7 +587,7 @@ def test_fresh_episodes_certify_a_learners_policy():
 
 def test_a_learner_without_counts_asks_for_episodes():
     class Plain(fd.FlexDOME):
-        _seen = fd.learners.Learner._seen
+        seen_counts = fd.learners.Learner.seen_counts
 
     cmdp = small()
     with pytest.raises(ValidationError, match="Plain keeps no counts; pass episodes"):
@@ -603,7 +603,7 @@ def test_steps_that_proxdome_shares_are_counted_once():
     log = fd.play(pi, cmdp, 200)
     learner = fd.ProxDOME(problem, episodes=300)
     learner.preload([episode(log, k) for k in range(200)])
-    models, ours = model_set(problem, log, 0.1), model_set(problem, learner._seen(), 0.1)
+    models, ours = model_set(problem, log, 0.1), model_set(problem, learner.seen_counts(), 0.1)
     assert (ours.visits == models.visits).all()
     assert (ours.p == models.p).all()
     assert learner.certify().episodes == 200

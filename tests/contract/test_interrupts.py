@@ -40,7 +40,7 @@ def episodes() -> list[fd.Episode]:
 
 
 def everything(learner: Learner) -> dict[str, bytes]:
-    return {name: np.asarray(array).tobytes() for name, array in learner._state().items()}
+    return {name: np.asarray(array).tobytes() for name, array in learner.state().items()}
 
 
 class Interrupt:

@@ -197,7 +197,7 @@ def test_extreme_learners_come_back(path: Path) -> None:
 def test_numpys_numbers_may_be_options(path: Path) -> None:
     learner = learner_of(small_cmdp(), episodes=np.int64(70), seed=np.uint8(3), delta=np.float32(0.5))
     loaded = again(learner, path)
-    assert (loaded.episodes, loaded.seed, loaded._options()["delta"]) == (70, 3, 0.5)
+    assert (loaded.episodes, loaded.seed, loaded.options()["delta"]) == (70, 3, 0.5)
 
 
 def test_saving_changes_nothing(path: Path) -> None:
@@ -522,10 +522,10 @@ def test_a_learner_that_claims_more_episodes_than_it_saw_is_refused(saved: Path)
 
 def test_a_refused_state_changes_nothing() -> None:
     learner = example()
-    state = {**learner._state(), "alpha_count": np.array([np.nan])}
+    state = {**learner.state(), "alpha_count": np.array([np.nan])}
     before = bits(learner)
     with pytest.raises(fd.ValidationError, match="alpha_count"):
-        learner._restore(state)
+        learner.restore(state)
     assert bits(learner) == before
 
 

@@ -151,8 +151,8 @@ class Call:
 
 def bits(learner: Learner) -> Any:
     """Everything a learner holds."""
-    state = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in learner._state().items()}
-    return state, learner._options(), learner.episode, learner.threshold_changes, id(learner.problem)
+    state = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in learner.state().items()}
+    return state, learner.options(), learner.episode, learner.threshold_changes, id(learner.problem)
 
 
 def used(make: Callable[..., Learner], **options: Any) -> Learner:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import flexdome as fd
+from flexdome.learners.hooks import HOOKS
 from flexdome.simulation.runners import OBSERVED, runner_of
 from flexdome.simulation.runners.observed import Observed
 from runs import same_history, small_cmdp
@@ -19,9 +20,9 @@ CHEAP["omdpd"] = {"replan": 5, "inner_steps": 5}
 
 
 def public(name: str) -> list[str]:
-    """The public methods and properties of a learner."""
+    """The public methods and properties of a learner, but the hooks that are asked for outside a run."""
     cls = fd.LEARNERS[name].load()
-    names = (n for n in dir(cls) if not n.startswith("_"))
+    names = (n for n in dir(cls) if not n.startswith("_") and n not in HOOKS)
     return sorted(n for n in names if callable(getattr(cls, n)) or isinstance(getattr(cls, n), property))
 
 
@@ -46,6 +47,7 @@ def make(name: str, cmdp: fd.CMDP, episodes: int = 12, cls: Any = None) -> Any:
 def test_what_is_public_is_listed_by_hand_too() -> None:
     common = {"observe", "policy", "multipliers", "mixture", "episode", "problem"}
     common |= {"beliefs", "visits", "preload", "save", "set_thresholds", "act", "certify", "export", "status"}
+    common |= {"checked_episode", "checked_episodes", "count_episode"}
     own = {"flexdome": {"schedule"}, "anchordome": {"schedule"}, "proxdome": {"reserve", "coins"}}
     own["optcmdp"] = {"draws", "steady", "settle", "thresholds", "planned_at", "planned_values"}
     for name in FAMILIES:
@@ -66,7 +68,8 @@ def test_a_subclass_with_a_public_method_of_its_own_is_run_through_observe(name:
 def test_a_learner_with_hooks_and_names_of_its_own_keeps_its_runner(name: str) -> None:
     cmdp = small_cmdp(S=3, A=2, H=2)
     plain = fd.LEARNERS[name].load()
-    named = type("Named", (plain,), {"id": "named", "explain": lambda self: "why", "_options": plain._options})
+    hooks = {name: getattr(plain, name) for name in HOOKS}
+    named = type("Named", (plain,), {"id": "named", "explain": lambda self: "why", **hooks})
     assert runner_of(make(name, cmdp, cls=named)) is runner_of(make(name, cmdp))
     patched = make(name, cmdp)
     patched.observe = patched.observe

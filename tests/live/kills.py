@@ -82,7 +82,7 @@ def main(path: str, rounds: int, seed: int) -> None:
         learner = fd.recover(path)
         assert acknowledged <= learner.episode <= acknowledged + 1, (k, acknowledged, learner.episode)
         follow(twin, learner.episode, len(learner.threshold_changes))
-        mine, other = learner._state(), twin._state()
+        mine, other = learner.state(), twin.state()
         assert mine.keys() == other.keys()
         for name, array in mine.items():
             assert np.array_equal(array, other[name], equal_nan=True), (k, name)

@@ -37,7 +37,7 @@ def told(episodes) -> fd.FlexDOME:
 
 
 def same(one, other) -> bool:
-    mine, its = one._state(), other._state()
+    mine, its = one.state(), other.state()
     return (
         one.episode == other.episode
         and mine.keys() == its.keys()

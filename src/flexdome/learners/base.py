@@ -20,6 +20,8 @@ from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.problem import as_problem
 from flexdome.cmdp.validation import Float, as_int, shown
 from flexdome.errors import ValidationError
+from flexdome.learners.hooks import refuse_old_names
+from flexdome.learners.options import stored_options
 from flexdome.learners.turn import Turn, changing, reading
 from flexdome.policies import draw_action
 from flexdome.theory.constants import LONGEST
@@ -55,21 +57,57 @@ class Beliefs:
 
 
 class Learner(ABC):
-    """The interface that simulation, files and live use rely on.
+    """The interface that simulation, files and live use rely on. Derive your own learner from it.
+
+    A constructor takes the problem, ``episodes=``, ``seed=`` and options of its own. It calls ``super().__init__`` with
+    the first three, and keeps each option as an attribute of the same name: files and exports read it there.
+
+    These must be written:
+
+    * ``id`` : its name, in the registry and in files
+    * ``policy``, ``multipliers`` : what is played next; (H, S, A) and (m,)
+    * ``observe`` : learn from one episode. Call ``checked_episode`` first, which refuses a bad one before anything has
+      changed, and ``count_episode`` last
+    * ``preload`` : the same for a log, by ``checked_episodes``; logged episodes are not counted
+    * ``beliefs`` : what is held to be true of the policy
+    * ``state``, ``restore`` : everything learned as arrays, and back. With them, ``save`` and ``load_learner`` continue
+      bit for bit
+
+    These may be:
+
+    * ``mixture`` : for a learner that draws the policy of an episode from several
+    * ``thresholds_changed`` : called after ``set_thresholds``, where something was derived from the old thresholds
+    * ``seen_counts`` : what was counted, for ``certify`` without fresh episodes
+    * ``utility_means`` : mean utilities, for ``export``
+    * ``options`` : where an option is not an attribute of its name, or not JSON
+    * ``masks`` : True, if it keeps to the actions that ``problem.allowed`` allows; one that does not refuses such a
+      problem
+    * ``status``, ``how`` : what a user is told
+    * ``runner`` : ``"package.module:Class"`` of the runner that ``simulate`` runs it with, in compiled chunks. It does
+      what the public methods of the class that names it do. Where one of them is overridden below that class, except
+      the hooks asked for outside a run (:data:`flexdome.learners.hooks.HOOKS`), ``observe`` is called instead, which is
+      always right
+
+    One thread at a time may change a learner: methods that change it are decorated with
+    :func:`flexdome.learners.turn.changing`, those that read it with :func:`~flexdome.learners.turn.reading`.
+    :func:`flexdome.check_learner` says all that is wrong with one. ``examples/uniform_learner`` is the smallest.
 
     Attributes
     ----------
-    id : its name in the registry
-    how : how it arrives at what it plays, in a few plain words
-    masks : whether it keeps to the actions that ``problem.allowed`` allows; one that does not refuses such a problem
-    runner : ``"package.module:Class"`` of the runner that ``simulate`` runs it with; it does what the public methods of
-        the class that names it do. This one calls ``observe``; a family with compiled chunks names its own
+    problem : what the learner was told
+    episodes : how many are planned
+    episode : how many were observed
+    seed : of random numbers of its own
     """
 
     id: ClassVar[str]
     how: ClassVar[str] = "what it holds to be best"
     masks: ClassVar[bool] = False
     runner: ClassVar[str] = "flexdome.simulation.runners.observed:Observed"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        refuse_old_names(cls)
 
     def __init__(self, problem: Problem, episodes: int, seed: int) -> None:
         as_problem(problem)
@@ -155,15 +193,18 @@ class Learner(ABC):
             )
         self._problem = changed
         self.threshold_changes.append((self.episode, [float(alpha) for alpha in changed.thresholds]))
-        self._thresholds_changed()
+        self.thresholds_changed()
 
-    def _checked(self, episode: Any) -> tuple[Any, ...]:
-        """The arrays of one episode, checked against the problem."""
+    def checked_episode(self, episode: Any) -> tuple[Any, ...]:
+        """The arrays of one episode, checked against the problem: states, actions, rewards, utilities, thresholds.
+
+        A bad one is a ValidationError that says what is wrong with it.
+        """
         if not isinstance(episode, Episode):
             raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
         return episode.checked(self._problem)
 
-    def _checked_each(self, episodes: Any) -> list[tuple[Any, ...]]:
+    def checked_episodes(self, episodes: Any) -> list[tuple[Any, ...]]:
         """The arrays of every episode of a log; one that is bad names its place.
 
         What a log of the user's own raises while it is read (a lost connection) is the user's, and comes through.
@@ -175,7 +216,7 @@ class Learner(ABC):
         checked: list[tuple[Any, ...]] = []
         for episode in series:
             try:
-                checked.append(self._checked(episode))
+                checked.append(self.checked_episode(episode))
             except ValidationError as error:
                 raise ValidationError(f"episodes[{len(checked)}]: {error}") from None
         return checked
@@ -223,12 +264,8 @@ class Learner(ABC):
 
         write_policy(self, path)
 
-    def _utility_means(self) -> Float | None:
-        """(m, H, S, A) mean utilities that were seen, NaN where nothing was; None where a learner keeps none."""
-        return None
-
-    def _count(self) -> None:
-        """One more episode observed."""
+    def count_episode(self) -> None:
+        """One more episode observed; ``observe`` calls it when it is done."""
         self._played[0] += 1
 
     @reading
@@ -258,30 +295,40 @@ class Learner(ABC):
         weights, policies = self.mixture
         if episodes is not None:
             return certify_mixture(policies[weights > 0.0], self._problem, episodes, delta, **declared)
-        return certify_seen(weights, policies, self._problem, self._seen(), delta, **declared)
+        return certify_seen(weights, policies, self._problem, self.seen_counts(), delta, **declared)
 
-    def _seen(self) -> Seen:
+    # -- hooks, asked for outside a run ------------------------------------------------------------------------------
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's options as JSON, from which the learner is made again; the problem is not among them.
+
+        They are the attributes that have the names of the constructor's parameters. ``schedules`` is stored by itself.
+        """
+        return stored_options(self)
+
+    @abstractmethod
+    def state(self) -> Arrays:
+        """Everything learned since the constructor, as arrays by name."""
+
+    @abstractmethod
+    def restore(self, state: Arrays) -> None:
+        """Take back what :meth:`state` gave, in a learner made anew with the same options; ``episode`` is set before.
+
+        A file may be damaged: check what you take (:class:`flexdome.learners.state.StateReader`).
+        """
+
+    def thresholds_changed(self) -> None:  # noqa: B027 (most learners read the problem afresh)
+        """Called after the thresholds of ``problem`` were changed."""
+
+    def seen_counts(self) -> Seen:
         """What was counted, for :meth:`certify`."""
         raise ValidationError(
             f"{type(self).__name__} keeps no counts; pass episodes that its present policy played to certify it"
         )
 
-    # -- for files -------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _options(self) -> dict[str, Any]:
-        """Constructor options, as JSON."""
-
-    @abstractmethod
-    def _state(self) -> Arrays:
-        """Everything learned, as arrays."""
-
-    @abstractmethod
-    def _restore(self, state: Arrays) -> None:
-        """Take back what :meth:`_state` gave."""
-
-    def _thresholds_changed(self) -> None:  # noqa: B027 (most learners read the problem afresh)
-        pass
+    def utility_means(self) -> Float | None:
+        """(m, H, S, A) mean utilities that were seen, NaN where nothing was; None where a learner keeps none."""
+        return None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(episode {self.episode} of {self.episodes})"

@@ -23,14 +23,14 @@ def policy_of(learner: Learner) -> Policy:
     problem = learner.problem
     provenance: dict[str, Any] = {
         "learner": learner.id,
-        "options": learner._options(),
+        "options": learner.options(),
         "flexdome": import_module("flexdome").__version__,
         "episode": learner.episode,
         "thresholds": [None if np.isnan(alpha) else float(alpha) for alpha in problem.thresholds],
         "multipliers": [float(x) for x in learner.multipliers],
         "sizes": {"horizon": problem.horizon, "states": problem.states, "actions": problem.actions},
     }
-    return Policy(learner.policy, learner.visits, learner._utility_means(), provenance)
+    return Policy(learner.policy, learner.visits, learner.utility_means(), provenance)
 
 
 def write_policy(learner: Learner, path: str | os.PathLike[str]) -> None:

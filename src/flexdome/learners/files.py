@@ -66,7 +66,7 @@ def stored_learner(learner: Learner) -> tuple[dict[str, Any], Arrays]:
         "format": FORMAT,
         "version": VERSION,
         "learner": learner.id,
-        "options": learner._options(),
+        "options": learner.options(),
         "episode": learner.episode,
         "problem": {name: getattr(problem, name) for name in (*SIZES, *GAP, "stationary")},
         "first": {name: getattr(first, name) for name in GAP},
@@ -82,7 +82,7 @@ def stored_learner(learner: Learner) -> tuple[dict[str, Any], Arrays]:
     }
     arrays |= {f"problem.{name}": getattr(problem, name) for name in REVEALED if getattr(problem, name) is not None}
     arrays |= tables
-    arrays |= {f"state.{name}": array for name, array in learner._state().items()}
+    arrays |= {f"state.{name}": array for name, array in learner.state().items()}
     return header, arrays
 
 
@@ -156,7 +156,7 @@ def rebuilt_learner(header: dict[str, Any], arrays: Arrays, learners: Mapping[st
     learner.episode = as_int("episode", header["episode"], 0, LONGEST)
     learner.threshold_changes = _read_changes(learner.episode, first, current, arrays)
     learner._problem = current
-    learner._restore(state)
+    learner.restore(state)
     return learner
 
 

@@ -130,14 +130,14 @@ class Journal:
     def observe(self, episode: Episode) -> None:
         """Append ``episode`` to the log and let the learner learn from it; a bad one is refused, changing nothing."""
         self._check()
-        known = _Known(self.learner.problem, self.learner._checked(episode))
+        known = _Known(self.learner.problem, self.learner.checked_episode(episode))
         self._tell(EPISODE, _episode_bytes(known.data), lambda: self.learner.observe(known))
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Append logged episodes, and let the learner take them as data: all of them or, if one is bad, none."""
         self._check()
         items = list(episodes)
-        data = self.learner._checked_each(items)
+        data = self.learner.checked_episodes(items)
         body = struct.pack("<Q", len(data)) + b"".join(_episode_bytes(one) for one in data)
         self._tell(LOGGED, body, lambda: self.learner.preload(items))
 

@@ -173,11 +173,11 @@ def test_a_saved_learner_continues_bit_for_bit(tmp_path: Path) -> None:
 def test_the_multipliers_of_the_anchor_lie_in_the_box() -> None:
     learner = fd.make_learner("anchordome", fd.Problem(2, 2, 2, 0, [0.5], 0.5))  # the box is 4 H / gap = 16
     for taken in (0.0, 16.0):
-        learner._restore({**learner._state(), "anchor_lam": np.array([taken])})
-        assert learner._state()["anchor_lam"].tolist() == [taken]
+        learner.restore({**learner.state(), "anchor_lam": np.array([taken])})
+        assert learner.state()["anchor_lam"].tolist() == [taken]
     for refused in (-5e-324, np.nextafter(16.0, 17.0)):
         with pytest.raises(fd.ValidationError, match="anchor_lam"):
-            learner._restore({**learner._state(), "anchor_lam": np.array([refused])})
+            learner.restore({**learner.state(), "anchor_lam": np.array([refused])})
 
 
 def test_the_anchor_lets_the_policy_reach_the_optimum_without_fading_regularisation() -> None:

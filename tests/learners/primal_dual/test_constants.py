@@ -101,7 +101,7 @@ def setting(name: str) -> Read:
 
 
 def option(name: str) -> Read:
-    return lambda learner: float(learner._options()[name])
+    return lambda learner: float(learner.options()[name])
 
 
 ZUO, ALG1, ALG2 = "Zuo et al. 2026, appendix, ", "Zuo et al. 2026, Alg. 1, input", "Zuo et al. 2026, Alg. 2"
@@ -466,8 +466,8 @@ def test_an_option_is_taken_up_to_its_bounds_and_refused_beyond(name: str, optio
         # eta tau may not exceed 1: a large step goes with no regularisation.
         rest = {"regularisation": False} if option == "step_scale" else {}
         learner = made(name, OTHER, **{option: value, **rest})
-        if option in learner._options() and value is not None:
-            assert learner._options()[option] == value
+        if option in learner.options() and value is not None:
+            assert learner.options()[option] == value
     for value in refused:
         with pytest.raises(fd.ValidationError):
             made(name, OTHER, **{option: value})
@@ -481,7 +481,7 @@ def test_a_learner_is_made_of_a_problem(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_is_planned_for_80_000_episodes_with_delta_01_and_seed_0_unless_said(name: str) -> None:
-    options = fd.make_learner(name, PAPER[0])._options()
+    options = fd.make_learner(name, PAPER[0]).options()
     assert (options["episodes"], options["delta"], options["seed"]) == (80_000, 0.1, 0)
 
 
@@ -520,14 +520,14 @@ def test_a_learner_put_back_together_from_its_state_goes_on_alike(name: str) -> 
     options = {"margin_scale": 20.0} if name == "anchordome" else {"bonus_scale": 0.0}
     learner, again = (made(name, OTHER, **options) for _ in range(2))
     seen(learner, 12, other=5)
-    again._restore({part: array.copy() for part, array in learner._state().items()})
+    again.restore({part: array.copy() for part, array in learner.state().items()})
     again.episode = learner.episode
     for one in (learner, again):
         seen(one, 3, other=1)
     assert (learner.policy == again.policy).all()
     assert (learner.multipliers == again.multipliers).all()
     assert (learner.multipliers > 0).all()
-    assert {k: x.tobytes() for k, x in learner._state().items()} == {k: x.tobytes() for k, x in again._state().items()}
+    assert {k: x.tobytes() for k, x in learner.state().items()} == {k: x.tobytes() for k, x in again.state().items()}
 
 
 # -- room in memory -------------------------------------------------------------------------------------

@@ -807,7 +807,7 @@ def test_the_scales_of_the_steps_are_options_kept_in_files(tmp_path):
     plain = fd.FlexDOME(cmdp.problem(), episodes=60)
     eta, tau, _ = learner.schedule(8, 1)
     assert (eta[0], tau[0]) == pytest.approx((7.0 * 8 ** (-5 / 6), 0.1 * 8 ** (-1 / 6)))
-    assert {name: plain._options()[name] for name in ("step_scale", "regularisation_scale")} == {
+    assert {name: plain.options()[name] for name in ("step_scale", "regularisation_scale")} == {
         "step_scale": 1.0,
         "regularisation_scale": 1.0,
     }

@@ -65,7 +65,7 @@ def test_an_option_changes_the_run_and_is_kept_in_files(name, options, tmp_path)
     assert (learner.policy != plain.policy).any() or (learner.multipliers != plain.multipliers).any()
     learner.save(tmp_path / "learner")
     again = fd.load_learner(tmp_path / "learner")
-    assert {option: again._options()[option] for option in options} == options
+    assert {option: again.options()[option] for option in options} == options
     for one in (learner, again):
         fd.simulate(one, cmdp, episodes=100)
     assert (learner.policy == again.policy).all()
@@ -93,7 +93,7 @@ def test_the_constants_of_optpess_are_its_formulas():
     problem = fd.make_cmdp("paper-v1").problem()
     learner = fd.make_learner("optpess-pd", problem, episodes=1000, delta=0.1)
     each = 0.1 / (16 * 20**2 * 5 * 5)
-    assert learner._options()["event_delta"] == pytest.approx(each)
+    assert learner.options()["event_delta"] == pytest.approx(each)
     assert learner.beliefs().widths.max() == pytest.approx((1 + 5 * math.sqrt(20)) * math.sqrt(math.log(1000 / each)))
     log = math.log(1 / each)
     assert learner.beliefs().margin[0] == pytest.approx(5 * 25 * math.sqrt(20**3 * 5) * (log + 1) / math.sqrt(log))

@@ -87,7 +87,7 @@ def test_the_checker_finds_a_learner_that_forgets():
     class Forgetful(fd.FlexDOME):
         id = "forgetful"
 
-        def _restore(self, state):
+        def restore(self, state):
             pass
 
     with pytest.raises(CheckError, match="continues bit for bit"):
@@ -98,7 +98,7 @@ def test_the_checker_finds_a_learner_deaf_to_new_thresholds():
     class Deaf(fd.FlexDOME):
         id = "deaf"
 
-        def _thresholds_changed(self):
+        def thresholds_changed(self):
             pass
 
     class Silent(fd.FlexDOME):
@@ -320,12 +320,12 @@ def test_bad_options_are_refused(name, options, message):
 def test_theory_and_practice_are_different_numbers_and_an_option_overrides_both():
     problem = fd.make_cmdp("paper-v1").problem()
     theory, practical = (
-        fd.make_learner("optprimaldual", problem, tuning=tuning)._options() for tuning in ("theory", "practical")
+        fd.make_learner("optprimaldual", problem, tuning=tuning).options() for tuning in ("theory", "practical")
     )
     assert 5e-5 < theory["policy_step"] < 5e-4  # about 1e-4 at T = 80,000: it hardly moves
     assert practical["policy_step"] > 10 * theory["policy_step"]
     mine = fd.make_learner("optprimaldual", problem, tuning="practical", policy_step=0.02)
-    assert mine._options()["policy_step"] == 0.02
+    assert mine.options()["policy_step"] == 0.02
 
 
 def test_learners_of_other_packages_are_found_by_their_entry_points(tmp_path):

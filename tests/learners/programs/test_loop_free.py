@@ -268,7 +268,7 @@ def test_a_plan_that_is_interrupted_anywhere_changes_nothing(name):
         came = interrupted(learner, episodes[3], at)
         assert not came or learner._own is own
         learner.observe(episodes[4])
-        for key, array in whole._state().items():
-            assert (learner._state()[key] == array).all(), (at, key)
+        for key, array in whole.state().items():
+            assert (learner.state()[key] == array).all(), (at, key)
         at = at + 1 if at < 12 else at + 23
     assert at > 40

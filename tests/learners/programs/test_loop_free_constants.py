@@ -260,7 +260,7 @@ def test_the_first_occupancy_is_uniform_with_a_mass_of_one():
 def test_a_file_says_safe_or_not(learners, value):
     learner = learners["sv-ops", OTHER]
     with pytest.raises(fd.ValidationError, match="own_safe"):
-        learner._restore({**learner._state(), "own_safe": np.array([value])})
+        learner.restore({**learner.state(), "own_safe": np.array([value])})
 
 
 @pytest.mark.parametrize("name", ["sv-ops", "s-ops"])
@@ -327,20 +327,20 @@ STORED = {
 @pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in STORED.items() for key in keys])
 def test_a_file_brings_back_what_is_in_range_and_nothing_else(learners, name, key):
     learner = learners[name, OTHER]
-    state, (low, high) = learner._state(), STORED[name][key]
+    state, (low, high) = learner.state(), STORED[name][key]
     held = f"own_{key}"
     for value, taken in ((low, True), (high, True), (np.nextafter(low, -np.inf), False), (np.nextafter(high, np.inf), False)):  # fmt: skip  # noqa: E501
         array = state[held].astype(np.float64).copy()
         array.flat[0] = value
         if taken:
-            learner._restore({**state, held: array})
-            assert learner._state()[held].flat[0] == value
+            learner.restore({**state, held: array})
+            assert learner.state()[held].flat[0] == value
         else:
             with pytest.raises(fd.ValidationError, match=f"state.{held}"):
-                learner._restore({**state, held: array})
-    learner._restore(state)
+                learner.restore({**state, held: array})
+    learner.restore(state)
     for again, array in state.items():
-        assert (learner._state()[again] == array).all()
+        assert (learner.state()[again] == array).all()
 
 
 def test_the_penalty_of_omdpd_is_followed_up_to_its_steepest():
@@ -399,7 +399,7 @@ def test_the_defaults_are_the_papers_run(name):
 
 @pytest.mark.parametrize(("name", "option", "value"), ACCEPTED)
 def test_a_constant_at_its_bound_is_taken(name, option, value):
-    assert learner_of(name, OTHER, **{option: value})._options()[option] == value
+    assert learner_of(name, OTHER, **{option: value}).options()[option] == value
     assert (LEAST_CONSTANT, LARGEST_CONSTANT) == (1e-30, 1e30)
 
 

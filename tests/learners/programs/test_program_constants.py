@@ -147,7 +147,7 @@ def asked(monkeypatch, name, size, n, **options):
 
 @pytest.mark.parametrize(("name", "size", "tuning", "expected"), KEPT)
 def test_the_constants_of_both_tunings_are_these(name, size, tuning, expected):
-    options = made(name, size, tuning=tuning)._options()
+    options = made(name, size, tuning=tuning).options()
     for key, value in expected.items():
         assert options[key] == (pytest.approx(value, rel=1e-14) if isinstance(value, float) else value), key
 
@@ -157,7 +157,7 @@ def test_what_is_not_said_is_the_paper_s_size_and_a_plan_in_every_episode(name):
     safe = {"safe_policy": safe_of(0.5)} if "safe policy" in fd.LEARNERS[name].needs else {}
     learner = fd.make_learner(name, one_cell(), **safe)
     told = {"episodes": 80_000, "delta": 0.1, "seed": 0, "replan": "episode", "tuning": "theory"}
-    assert {key: learner._options()[key] for key in told} == told
+    assert {key: learner.options()[key] for key in told} == told
     assert (learner.episodes, learner.seed, learner.planned_at, learner.steady()) == (80_000, 0, 0, 1)
     flags = (learner.every_episode, learner.anew, learner.own_randomness)
     assert flags == (name == "optdual", name not in ("optdual", "optaug"), False)
@@ -407,7 +407,7 @@ def test_what_rounding_makes_negative_in_an_occupancy_is_not_played():
 def test_a_safe_policy_may_be_a_mapping_with_just_these_keys():
     parts = {"policy": [[[1.0]]], "utilities": [0.5]}
     learner = fd.make_learner("dope", one_cell(), safe_policy=parts)
-    assert learner._options()["safe_policy"] == parts
+    assert learner.options()["safe_policy"] == parts
     for bad in ({"policy": [[[1.0]]]}, {**parts, "value": 1.0}):
         with pytest.raises(fd.ValidationError, match="it must have policy and utilities"):
             fd.make_learner("dope", one_cell(), safe_policy=bad)
@@ -417,7 +417,7 @@ def test_a_safe_policy_may_be_a_mapping_with_just_these_keys():
 def test_the_first_phase_has_0_to_2_to_the_53_episodes(name):
     for episodes in (0, 2**53):
         learner = fd.make_learner(name, one_cell(), safe_policy=safe_of(0.5), baseline_episodes=episodes)
-        assert learner._options()["baseline_episodes"] == episodes
+        assert learner.options()["baseline_episodes"] == episodes
         assert learner._notes() == {"baseline": float(episodes > 0)}
     for episodes in (-1, 2**53 + 1):
         with pytest.raises(fd.ValidationError, match="baseline_episodes is"):
@@ -425,11 +425,11 @@ def test_the_first_phase_has_0_to_2_to_the_53_episodes(name):
 
 
 def test_a_penalty_is_positive_and_scales_and_steps_are_not_negative():
-    assert fd.make_learner("optaug", one_cell(), safe_policy=safe_of(0.5), penalty=1e-3)._options()["penalty"] == 1e-3
+    assert fd.make_learner("optaug", one_cell(), safe_policy=safe_of(0.5), penalty=1e-3).options()["penalty"] == 1e-3
     with pytest.raises(fd.ValidationError, match=r"penalty is 0.0; it must be positive"):
         fd.make_learner("optaug", one_cell(), safe_policy=safe_of(0.5), penalty=0.0)
     for name, option in (("optcmdp", "bonus_scale"), ("optdual", "dual_step"), ("optdual", "dual_bound")):
-        assert made(name, **{option: 0.0})._options()[option] == 0.0
+        assert made(name, **{option: 0.0}).options()[option] == 0.0
         with pytest.raises(fd.ValidationError, match=f"{option} is -"):
             made(name, **{option: -1e-12})
 
@@ -557,19 +557,19 @@ def test_the_numbers_that_policies_are_drawn_with_are_these():
 
 @pytest.mark.parametrize(("count", "fits"), [(1, True), (64, True), (65, False)])
 def test_a_file_holds_up_to_64_policies(count, fits):
-    state = mixed([1.0 / count] * count)._state()
+    state = mixed([1.0 / count] * count).state()
     learner = mixed([1.0])
     if fits:
-        learner._restore(state)
+        learner.restore(state)
         assert learner.mixture[0].size == count
     else:
         with pytest.raises(fd.ValidationError, match="65 entries; there are 1 to 64"):
-            learner._restore(state)
+            learner.restore(state)
 
 
 def test_a_file_holds_one_policy_at_least():
     with pytest.raises(fd.ValidationError, match="0 entries; there are 1 to 64"):
-        mixed([1.0])._restore({**mixed([1.0])._state(), "plan_weights": np.zeros(0)})
+        mixed([1.0]).restore({**mixed([1.0]).state(), "plan_weights": np.zeros(0)})
 
 
 def taught(name, replan, episodes=3):
@@ -585,19 +585,19 @@ def taught(name, replan, episodes=3):
 def restored(learner, replan, state):
     again = taught(learner.id, replan, 0)
     again.episode = learner.episode
-    again._restore(state)
+    again.restore(state)
     return again
 
 
 def test_a_file_remembers_that_a_plan_is_due_since_a_count_doubled():
     learner = taught("optcmdp-bonus", "doubling")
-    state = learner._state()
+    state = learner.state()
     assert "unsettled" not in state
     calm = restored(learner, "doubling", state)
     calm.settle()
     assert calm.planned_at == learner.planned_at == 2
     learner._doubled[0] = 1
-    state = learner._state()
+    state = learner.state()
     assert state["unsettled"].tolist() == [1]
     due = restored(learner, "doubling", state)
     due.settle()
@@ -607,18 +607,18 @@ def test_a_file_remembers_that_a_plan_is_due_since_a_count_doubled():
             restored(learner, "doubling", {**state, "unsettled": np.array([number])})
     late = taught("optcmdp-bonus", 5)
     late._doubled[0] = 1  # counts do not decide
-    assert "unsettled" not in late._state()
+    assert "unsettled" not in late.state()
 
 
 def test_a_file_remembers_that_a_step_is_due():
     learner = taught("optdual", 5)
-    assert "unsettled" not in learner._state()
-    calm = restored(learner, 5, learner._state())
+    assert "unsettled" not in learner.state()
+    calm = restored(learner, 5, learner.state())
     calm.settle()
     assert (calm.multipliers == learner.multipliers).all()
     learner._present = replace(learner._present, moved=2)
-    again = restored(learner, 5, learner._state())
-    assert learner._state()["unsettled"].tolist() == [1]
+    again = restored(learner, 5, learner.state())
+    assert learner.state()["unsettled"].tolist() == [1]
     before = learner.multipliers
     for one in (learner, again):
         one.settle()
@@ -628,17 +628,17 @@ def test_a_file_remembers_that_a_step_is_due():
 
 def test_a_file_counts_new_visits_from_the_plan_in_force_on():
     learner = taught("optcmdp-bonus", 5)
-    again = restored(learner, 5, learner._state())
+    again = restored(learner, 5, learner.state())
     again.settle()
-    assert again._state()["new_visits"].sum() == learner._state()["new_visits"].sum() == 3 * 2
+    assert again.state()["new_visits"].sum() == learner.state()["new_visits"].sum() == 3 * 2
     learner._cleared -= 1  # an interrupt between a plan and this
-    state = learner._state()
+    state = learner.state()
     assert state["new_visits"].sum() == state["new_sums"].sum() == state["new_returns"].sum() == 0
     assert (state["limit"] == state["n_visits"] + np.maximum(state["n_visits"], 1)).all()
     assert learner.records.new_visits.sum() == 3 * 2
     doubled = taught("optcmdp-bonus", "doubling")
     doubled._doubled[0], doubled._cleared = 1, -1
-    assert "unsettled" not in doubled._state()
+    assert "unsettled" not in doubled.state()
 
 
 SUM = 1e300
@@ -665,7 +665,7 @@ def test_a_number_of_a_file_is_refused_beyond_its_bounds(name, options, entry, l
         options = {**options, "safe_policy": fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))}
     learner = fd.make_learner(name, cmdp.problem(), episodes=10, **options)
     fd.simulate(learner, cmdp, episodes=3)
-    state = learner._state()
+    state = learner.state()
     flat = np.zeros(state[entry].size)
     for bound, sign in ((low, -1.0), (high, 1.0)):
         if bound is None:
@@ -676,23 +676,23 @@ def test_a_number_of_a_file_is_refused_beyond_its_bounds(name, options, entry, l
             flat[-1] = number
             changed = {**state, entry: flat.reshape(state[entry].shape)}
             if fits:
-                learner._restore(changed)
-                assert np.asarray(learner._state()[entry], dtype=float).ravel()[-1] == number
+                learner.restore(changed)
+                assert np.asarray(learner.state()[entry], dtype=float).ravel()[-1] == number
             else:
                 with pytest.raises(fd.ValidationError, match=entry):
-                    learner._restore(changed)
+                    learner.restore(changed)
     if whole:
         with pytest.raises(fd.ValidationError, match=f"{entry} holds a number that is not whole"):
-            learner._restore({**state, entry: np.full(state[entry].shape, 0.5)})
+            learner.restore({**state, entry: np.full(state[entry].shape, 0.5)})
 
 
 def test_a_lower_bound_above_the_upper_one_is_refused():
     cmdp = small_cmdp(S=2, A=2, H=2)
     learner = fd.make_learner("optdual", cmdp.problem(), episodes=10)
-    state = learner._state()
-    learner._restore({**state, "own_lo": state["own_up"]})
+    state = learner.state()
+    learner.restore({**state, "own_lo": state["own_up"]})
     with pytest.raises(fd.ValidationError, match=r"own_lo exceeds state.own_up"):
-        learner._restore({**state, "own_lo": state["own_up"], "own_up": state["own_up"] - 1e-12})
+        learner.restore({**state, "own_lo": state["own_up"], "own_up": state["own_up"] - 1e-12})
 
 
 # -- the safe policy's estimate ----------------------------------------------------------------------------------------

@@ -395,7 +395,7 @@ def test_a_plan_is_kept_by_a_file_in_the_middle_of_its_time(name, tmp_path):
     fd.simulate(again, cmdp, episodes=97)
     assert (again.policy == whole.policy).all()
     assert (again.multipliers == whole.multipliers).all()
-    assert again._options() == whole._options()
+    assert again.options() == whole.options()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -443,7 +443,7 @@ def test_a_log_whose_plan_is_interrupted_was_not_taken(monkeypatch):
     cmdp = fd.make_cmdp("independent-v1", seed=2, states=4, actions=2, horizon=3)
     learner = fd.make_learner("optcmdp-bonus", cmdp.problem(), episodes=100)
     fd.simulate(learner, cmdp, episodes=10)
-    before = {name: array.copy() for name, array in learner._state().items()}
+    before = {name: array.copy() for name, array in learner.state().items()}
     log = uniform_log(cmdp, 20)
 
     def interrupted(episodes):
@@ -453,7 +453,7 @@ def test_a_log_whose_plan_is_interrupted_was_not_taken(monkeypatch):
         patch.setattr(learner, "_plan", interrupted)
         with pytest.raises(KeyboardInterrupt):
             learner.preload(log)
-    after = learner._state()
+    after = learner.state()
     assert all((after[name] == array).all() for name, array in before.items())
     learner.preload(log)
     assert learner.visits.sum() == 30 * 3
@@ -463,7 +463,7 @@ def test_a_damaged_state_is_refused():
     cmdp = fd.make_cmdp("independent-v1", states=4, actions=2, horizon=3)
     learner = fd.make_learner("optcmdp", cmdp.problem(), episodes=50)
     fd.simulate(learner, cmdp, episodes=20)
-    good = learner._state()
+    good = learner.state()
     twin = fd.make_learner("optcmdp", cmdp.problem(), episodes=50)
     twin.episode = 20
     for name, array in good.items():
@@ -472,12 +472,12 @@ def test_a_damaged_state_is_refused():
         if name in ("plan_values", "plan_multipliers", "alpha_sum", "new_sums", "new_returns", "sums", "limit"):
             bad[name] = np.full(array.shape, np.nan)
         with pytest.raises(fd.FlexDOMEError, match=r"state\."):
-            twin._restore(bad)
+            twin.restore(bad)
         with pytest.raises(fd.FlexDOMEError, match=name):
-            twin._restore({key: value for key, value in good.items() if key != name})
+            twin.restore({key: value for key, value in good.items() if key != name})
     with pytest.raises(fd.FlexDOMEError, match="not known here"):
-        twin._restore({**good, "more": np.zeros(1)})
-    twin._restore(good)
+        twin.restore({**good, "more": np.zeros(1)})
+    twin.restore(good)
     assert (twin.policy == learner.policy).all()
 
 

@@ -54,7 +54,7 @@ def follow(learner: fd.ProxDOME, cmdp: fd.CMDP, episodes: int, seed: int = 0, **
 
 
 def learned(learner: fd.ProxDOME) -> dict[str, Any]:
-    state = {name: array.tobytes() for name, array in learner._state().items()}
+    state = {name: array.tobytes() for name, array in learner.state().items()}
     return {**state, "episode": learner.episode, "policy": learner.policy.tobytes()}
 
 

@@ -54,12 +54,12 @@ class LagrangianQ(Learner):
 
     def observe(self, episode: Episode) -> None:
         """Learn from one episode; a bad one is refused whole."""
-        self._learn(self._checked(episode))
-        self._count()
+        self._learn(self.checked_episode(episode))
+        self.count_episode()
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Learn from logged episodes; the multipliers stay."""
-        log, lam = self._checked_each(episodes), self.tables.lam.copy()
+        log, lam = self.checked_episodes(episodes), self.tables.lam.copy()
         for data in log:
             self._learn(data)
             self.tables.lam[:] = lam
@@ -76,12 +76,11 @@ class LagrangianQ(Learner):
         widths = self.bonus * np.sqrt(self.problem.horizon / np.maximum(self.tables.n, 1.0))
         return Beliefs(float(values[0]), values[1:], alpha, np.zeros(m), widths, self.tables.n.copy())
 
-    def _options(self) -> dict[str, Any]:
-        return {"episodes": self.episodes, "seed": self.seed, "step": self.step, "bonus": self.bonus}
-
-    def _state(self) -> dict[str, np.ndarray]:
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything learned, for files."""
         return dict(self.tables._asdict())
 
-    def _restore(self, state: dict[str, np.ndarray]) -> None:
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Take it back."""
         for name, array in self.tables._asdict().items():
             array[:] = state[name]

@@ -1,7 +1,7 @@
 """Plays every action alike, and counts what it sees."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,14 +29,14 @@ class UniformLearner(Learner):
         return np.zeros(self.problem.constraints)
 
     def observe(self, episode: Episode) -> None:
-        """Count the visits; ``checked`` refuses bad episodes before anything changes."""
+        """Count the visits; a bad episode is refused before anything changes."""
         self.preload([episode])
-        self._count()
+        self.count_episode()
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Count the visits of logged episodes."""
         steps = np.arange(self.problem.horizon)
-        for states, actions, *_ in [episode.checked(self.problem) for episode in episodes]:
+        for states, actions, *_ in self.checked_episodes(episodes):
             self.counts[steps, states[:-1], actions] += 1.0
 
     def beliefs(self) -> Beliefs:
@@ -44,11 +44,10 @@ class UniformLearner(Learner):
         nothing = np.full(self.problem.constraints, np.nan)
         return Beliefs(np.nan, nothing, self.problem.thresholds, nothing, np.ones(self.counts.shape), self.counts)
 
-    def _options(self) -> dict[str, Any]:
-        return {"episodes": self.episodes, "seed": self.seed}
-
-    def _state(self) -> dict[str, np.ndarray]:
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything learned, for files."""
         return {"visits": self.counts}
 
-    def _restore(self, state: dict[str, np.ndarray]) -> None:
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Take it back."""
         self.counts[:] = state["visits"]

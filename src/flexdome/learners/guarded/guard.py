@@ -232,7 +232,7 @@ class Guarded(Learner):
 
         So is one of the known safe policy that refutes, with those before, the utilities that were promised of it.
         """
-        _, _, rewards, utilities, samples = self._checked(episode)
+        _, _, rewards, utilities, samples = self.checked_episode(episode)
         drawn, totals = self._drawn, utilities.sum(axis=1)
         sampled = self._samples(samples)
         if drawn == 0:
@@ -240,7 +240,7 @@ class Guarded(Learner):
         self.learner.observe(episode)
         self._sampled = sampled
         self.ledger.observe(drawn, float(rewards.sum()), totals)
-        self._count()
+        self.count_episode()
         if self.episode >= self._until:
             self._begin()
         self._decide()
@@ -266,13 +266,14 @@ class Guarded(Learner):
 
         They prove nothing: no bound moves.
         """
-        log = [Episode(*arrays) for arrays in self._checked_each(episodes)]
+        log = [Episode(*arrays) for arrays in self.checked_episodes(episodes)]
         self.learner.preload(log)
         if log:
             self._begin()
             self._decide()
 
-    def _thresholds_changed(self) -> None:
+    def thresholds_changed(self) -> None:
+        """Tell the learner inside, and decide anew what is played."""
         self.laws = self._as_laws()
         self._tell_thresholds()
         self._decide()
@@ -314,7 +315,8 @@ class Guarded(Learner):
 
     # -- for files --------------------------------------------------------------------------------------------------
 
-    def _options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
+        """The constructor's options, as JSON."""
         header, _ = stored_learner(self.learner)
         wide, scale = (None if given is None else np.asarray(given).tolist() for given in self._declared)
         return {
@@ -327,7 +329,8 @@ class Guarded(Learner):
             "threshold_scale": scale,
         }
 
-    def _state(self) -> Arrays:
+    def state(self) -> Arrays:
+        """Everything learned, as arrays."""
         _, arrays = stored_learner(self.learner)
         return {
             **{INNER + name: array for name, array in arrays.items()},
@@ -336,7 +339,8 @@ class Guarded(Learner):
             "epoch": np.array([self._candidate, self._begun, self._until], dtype=np.int64),
         }
 
-    def _restore(self, state: Arrays) -> None:
+    def restore(self, state: Arrays) -> None:
+        """Take back what :meth:`state` gave; what cannot be is refused."""
         from flexdome.learners import LEARNERS
 
         if self._stored is None:

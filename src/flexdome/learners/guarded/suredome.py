@@ -111,8 +111,9 @@ class SureDOME(Guarded):
         aims: Float = np.minimum(alpha + np.minimum(width, CAP * np.maximum(most, 0.0)), (1.0 - GAP) * H)
         return aims
 
-    def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "caution": self.caution, "room_scale": self.room_scale}
+    def options(self) -> dict[str, Any]:
+        """The constructor's options, as JSON."""
+        return {**super().options(), "caution": self.caution, "room_scale": self.room_scale}
 
     def _tell_thresholds(self) -> None:
         self._raise_thresholds(self._until - self._begun)

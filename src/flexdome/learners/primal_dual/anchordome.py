@@ -109,7 +109,7 @@ class AnchorDOME(PrimalDualLearner):
     @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
-        data = self._checked(episode)
+        data = self.checked_episode(episode)
         eta, tau, eps = self.schedule(self.episode + 1, 1)
         self.model.reserve()
         step_anchored(
@@ -120,17 +120,19 @@ class AnchorDOME(PrimalDualLearner):
     @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move."""
-        for data in self._checked_each(episodes):
+        for data in self.checked_episodes(episodes):
             self.model.reserve()
             record_anchored(self.model.core, self.anchor, self.settings, data)
 
-    def _state(self) -> Arrays:
+    def state(self) -> Arrays:
+        """Everything learned, as arrays."""
         rows = _visited_rows(self.model, self.model.core.counts.n_cells)
-        return {**super()._state(), "anchor_logits": self.anchor.logits[rows], "anchor_lam": self.anchor.lam.copy()}
+        return {**super().state(), "anchor_logits": self.anchor.logits[rows], "anchor_lam": self.anchor.lam.copy()}
 
-    def _restore(self, state: Arrays) -> None:
+    def restore(self, state: Arrays) -> None:
+        """Take back what :meth:`state` gave; what cannot be is refused."""
         own: Arrays = {name: state[name] for name in ("anchor_logits", "anchor_lam") if name in state}
-        super()._restore({name: part for name, part in state.items() if name not in own})
+        super().restore({name: part for name, part in state.items() if name not in own})
         rows, read = _visited_rows(self.model, self.model.core.counts.n_cells), StateReader(own)
         open_anchors(self.model.core, self.anchor, self.settings)
         self.anchor.logits[rows] = read.take("anchor_logits", rows.shape, -LARGEST_SUM, ROUNDING)

@@ -146,7 +146,7 @@ class PrimalDualLearner(Learner):
     @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
-        data = self._checked(episode)
+        data = self.checked_episode(episode)
         eta, tau, eps = self.schedule(self.episode + 1, 1)
         self.model.reserve()
         observe_primal_dual(
@@ -156,7 +156,7 @@ class PrimalDualLearner(Learner):
     @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move."""
-        for data in self._checked_each(episodes):
+        for data in self.checked_episodes(episodes):
             self.model.reserve()
             record_only(self.model.core, self.settings, data)
 
@@ -178,7 +178,8 @@ class PrimalDualLearner(Learner):
             visits=visits,
         )
 
-    def _utility_means(self) -> Float:
+    def utility_means(self) -> Float:
+        """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
         counts = self.model.core.counts
         with np.errstate(invalid="ignore", divide="ignore"):
             means = counts.sum_d / counts.n_visits
@@ -202,18 +203,23 @@ class PrimalDualLearner(Learner):
             own = base[:, 1] - core.counts.sum_d[0] * (1.0 / n)
         return self.model.spread(np.where(core.counts.n_visits > 0, own, first), first)
 
-    def _thresholds_changed(self) -> None:
+    def thresholds_changed(self) -> None:
+        """Take the new thresholds."""
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
 
-    def _seen(self) -> Seen:
+    def seen_counts(self) -> Seen:
+        """What was counted, for :meth:`certify`."""
         return dense_counts(self.problem, self.model, int(self.visits[0].sum()))
 
-    def _options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
+        """The constructor's options, as JSON."""
         return dict(self._given)
 
-    def _state(self) -> Arrays:
+    def state(self) -> Arrays:
+        """Everything learned, as arrays."""
         return model_state(self.model, bool(self.settings.known_p))
 
-    def _restore(self, state: Arrays) -> None:
+    def restore(self, state: Arrays) -> None:
+        """Take back what :meth:`state` gave; what cannot be is refused."""
         restore_model(self.model, self.settings, self.episode, state, set_bases=set_all_bases)
-        self._thresholds_changed()
+        self.thresholds_changed()

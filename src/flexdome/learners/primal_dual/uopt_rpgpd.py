@@ -68,6 +68,7 @@ class UOptRPGPD(PrimalDualLearner):
     """
 
     id: ClassVar[str] = "uopt-rpgpd"
+    runner: ClassVar[str] = PrimalDualLearner.runner  # checked_episode only refuses
 
     def __init__(
         self,
@@ -121,8 +122,9 @@ class UOptRPGPD(PrimalDualLearner):
             "dual_bound": self.settings.dual_bound,
         }
 
-    def _checked(self, episode: Any) -> tuple[Any, ...]:
-        data = super()._checked(episode)
+    def checked_episode(self, episode: Any) -> tuple[Any, ...]:
+        """The arrays of one episode; the notebook's slips need the state after the last step."""
+        data = super().checked_episode(episode)
         H = self.problem.horizon
         if self.settings.form.slips and np.shape(episode.states) != (H + 1,):
             raise ValidationError(

@@ -244,7 +244,7 @@ class ProgramLearner(Learner):
     @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
-        data = self._checked(episode)
+        data = self.checked_episode(episode)
         self.settle()
         record_played(self.records, *data, self._doubled, self._played)
         self.settle()
@@ -256,7 +256,7 @@ class ProgramLearner(Learner):
         A learner that plans anew plans the next episode with them; one that takes steps stays where it is until its
         next plan. Where that plan fails or is interrupted, the log was not taken.
         """
-        log = self._checked_each(episodes)
+        log = self.checked_episodes(episodes)
         if not log:
             return
         self.settle()
@@ -282,22 +282,27 @@ class ProgramLearner(Learner):
             visits=self.visits,
         )
 
-    def _utility_means(self) -> Float:
+    def utility_means(self) -> Float:
+        """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
         n = self.records.n_visits
         means: Float = np.where(n > 0, self.records.sums[1:] / np.maximum(n, 1.0), np.nan)
         return means
 
-    def _thresholds_changed(self) -> None:
+    def thresholds_changed(self) -> None:
+        """Plan with the new thresholds."""
         self._make_plan()
 
-    def _seen(self) -> Seen:
+    def seen_counts(self) -> Seen:
+        """What was counted, for :meth:`certify`."""
         r, H = self.records, self.problem.horizon
         return Seen(r.n_visits, r.sums, r.n_next, r.alpha_sum / H, r.alpha_count / H, int(r.n_visits[0].sum()))
 
-    def _options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
+        """The constructor's options, as JSON."""
         return dict(self._given)
 
-    def _state(self) -> Arrays:
+    def state(self) -> Arrays:
+        """Everything learned, as arrays."""
         now, records = self._now, Records(*(array.copy() for array in self.records))
         doubled = self.replan.doubling and bool(self._doubled[0])
         if self._cleared != self._in_force.number:  # an interrupt came after the plan, and before this
@@ -315,7 +320,8 @@ class ProgramLearner(Learner):
             **{f"own_{name}": array for name, array in self._memory().items()},
         }
 
-    def _restore(self, state: Arrays) -> None:
+    def restore(self, state: Arrays) -> None:
+        """Take back what :meth:`state` gave; what cannot be is refused."""
         reader = StateReader(state)
         records = restore_records(self.records, reader, self.episode)
         planned = int(reader.take("planned", (1,), 0, self.episode, whole=True)[0])

@@ -316,14 +316,14 @@ class ProxDOME(Learner):
     @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy`` and plan the next; a bad one is refused and changes nothing."""
-        data = self._checked(episode)
+        data = self.checked_episode(episode)
         self.reserve()
         self._learn(data)
 
     @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them, and plan the next episode with them."""
-        log = self._checked_each(episodes)
+        log = self.checked_episodes(episodes)
         for data in log:
             self.reserve()
             record_proximal(self.model.core, self.own, self.settings, self.choices, data)
@@ -357,7 +357,8 @@ class ProxDOME(Learner):
             ),
         )
 
-    def _utility_means(self) -> Float:
+    def utility_means(self) -> Float:
+        """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
         counts = self.model.core.counts
         with np.errstate(invalid="ignore", divide="ignore"):
             means = counts.sum_d / counts.n_visits
@@ -403,15 +404,18 @@ class ProxDOME(Learner):
             visits=visits,
         )
 
-    def _thresholds_changed(self) -> None:
+    def thresholds_changed(self) -> None:
+        """Plan with the new thresholds."""
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
         self._look()
         self._plan()  # "from the next episode on", which was planned with the old ones
 
-    def _seen(self) -> Seen:
+    def seen_counts(self) -> Seen:
+        """What was counted, for :meth:`certify`."""
         return dense_counts(self.problem, self.model, int(self.visits[0].sum()), self.choices.shared)
 
-    def _options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
+        """The constructor's options, as JSON."""
         return {
             "episodes": self.episodes,
             "seed": self.seed,
@@ -425,10 +429,12 @@ class ProxDOME(Learner):
             "safe_policy": None if self.safe_policy is None else stored_safe_policy(self.safe_policy),
         }
 
-    def _state(self) -> Arrays:
+    def state(self) -> Arrays:
+        """Everything learned, as arrays."""
         return proximal_state(self.model, self.own, bool(self.settings.known_p))
 
-    def _restore(self, state: Arrays) -> None:
+    def restore(self, state: Arrays) -> None:
+        """Take back what :meth:`state` gave; what cannot be is refused."""
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
         self._look()
         restore_proximal(self.model, self.own, self.settings, self.choices, self.episode, state)

@@ -2,7 +2,7 @@
 
 A class of learners names its runner, and it is imported when it is needed. A runner does what the public methods of
 the class that names it do; where one of them is overridden further down, on a subclass or on the learner itself, the
-learner is run through ``observe``.
+learner is run through ``observe``. Hooks that are asked for outside a run (files, thresholds) may be overridden.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from importlib import import_module
 
 from flexdome.errors import ValidationError
 from flexdome.learners import Learner
+from flexdome.learners.hooks import HOOKS
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
 
 __all__ = ["OBSERVED", "Chunk", "Draws", "Runner", "buffers_of", "overridden", "runner_of"]
@@ -30,7 +31,7 @@ def overridden(learner: Learner, declares: type) -> list[str]:
     """The public methods and properties of ``declares`` that the learner has of its own."""
     below = type(learner).__mro__[: type(learner).__mro__.index(declares)]
     names = [name for space in (*below, learner) for name in vars(space) if not name.startswith("_")]
-    return [name for name in names if _is_method(getattr(declares, name, None))]
+    return [name for name in names if name not in HOOKS and _is_method(getattr(declares, name, None))]
 
 
 def _is_method(member: object) -> bool:

@@ -1,0 +1,85 @@
+"""What a writer of a learner relies on: public hooks, options read from the constructor, old names refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flexdome as fd
+from flexdome.learners import Learner
+from flexdome.learners.options import option_names
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def uniform(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The smallest learner."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / "uniform_learner" / "src"))
+    from uniform_learner.learner import UniformLearner
+
+    yield UniformLearner
+    for name in [name for name in sys.modules if name.startswith("uniform_learner")]:
+        del sys.modules[name]
+
+
+def test_options_are_the_attributes_named_like_the_constructors_parameters(uniform):
+    class Mine(uniform):
+        def __init__(self, problem, episodes=100, seed=0, *, step=0.1, name="x", table=(1.0, 2.0), safe=None):
+            super().__init__(problem, episodes, seed)
+            self.step, self.name, self.table, self.safe = np.float64(step), name, np.array(table), safe
+
+    cmdp = fd.make_cmdp("media-v1")
+    safe = fd.safe_policy(cmdp, 0.1)
+    learner = Mine(cmdp.problem(), step=0.5, safe=safe)
+    stored = learner.options()
+    assert stored == {
+        "episodes": 100, "seed": 0, "step": 0.5, "name": "x", "table": [1.0, 2.0],
+        "safe": {"policy": safe.policy.tolist(), "utilities": safe.utilities.tolist()},
+    }  # fmt: skip
+    assert type(stored["step"]) is float
+
+
+def test_options_handed_on_are_those_of_the_next_class(uniform):
+    class Mine(uniform):
+        def __init__(self, problem, *, twist=2, **options):
+            super().__init__(problem, **options)
+            self.twist = twist
+
+    assert option_names(Mine) == ["twist", "episodes", "seed"]
+    assert Mine(fd.make_cmdp("media-v1").problem(), seed=4).options() == {"twist": 2, "episodes": 1000, "seed": 4}
+
+
+def test_an_option_that_was_not_kept_or_is_not_json_is_named(uniform):
+    class Forgetful(uniform):
+        def __init__(self, problem, episodes=10, seed=0, *, step=0.1):
+            super().__init__(problem, episodes, seed)
+
+    class Odd(Forgetful):
+        step = object()
+
+    problem = fd.make_cmdp("media-v1").problem()
+    with pytest.raises(fd.ValidationError, match="Forgetful has an option step and no attribute step"):
+        Forgetful(problem).options()
+    with pytest.raises(fd.ValidationError, match=r"option step of Odd is .*not JSON"):
+        Odd(problem).options()
+
+
+def test_a_learner_that_writes_the_private_hooks_is_told_their_names():
+    with pytest.raises(
+        fd.ValidationError, match=r"Old writes _state, _seen; .*_state is state.*_count is count_episode"
+    ):
+        type("Old", (Learner,), {"_state": lambda self: {}, "_seen": lambda self: None})
+    type("Both", (Learner,), {"_state": lambda self: {}, "state": lambda self: {}})  # a private name of one's own
+
+
+@pytest.mark.parametrize("name", list(fd.LEARNERS))
+def test_what_a_file_has_are_the_constructors_own_options(name):
+    cmdp = fd.make_cmdp("media-v1")
+    options = {"safe_policy": fd.safe_policy(cmdp, 0.1)} if "safe policy" in fd.LEARNERS[name].needs else {}
+    learner = fd.make_learner(name, cmdp.problem(), episodes=7, **options)
+    assert set(learner.options()) <= set(option_names(type(learner)))
