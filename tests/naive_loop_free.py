@@ -94,7 +94,7 @@ def entropy_program(log_z0, z, equal, right, less, bound):
     return z, lam
 
 
-def kl_projection(lo, up, mu, x0, p0, slope, u=None, alpha=None):
+def kl_projection(lo, up, mu, x0, p0, slope, u=None, alpha=None, allowed=None):
     """argmin slope . x + KL(x p || x0 p0) over the box, flow conserved, u_i . x >= alpha_i: x, p, multipliers, optimum.
 
     The unknowns are z_h(s, a, s') for all steps but the last, and x_H(s, a); where mu is 0 there is nothing.
@@ -102,7 +102,7 @@ def kl_projection(lo, up, mu, x0, p0, slope, u=None, alpha=None):
     H, S, A = x0.shape
     cells = [(h, s, a, k) for h, s, a in product(range(H - 1), range(S), range(A)) for k in range(S)]
     cells += [(H - 1, s, a, None) for s, a in product(range(S), range(A))]
-    cells = [c for c in cells if c[0] > 0 or mu[c[1]] > 0]
+    cells = [c for c in cells if (c[0] > 0 or mu[c[1]] > 0) and (allowed is None or allowed[c[:3]])]
     place = {c: i for i, c in enumerate(cells)}
     log_z0 = np.array(
         [np.log(x0[h, s, a] * (1 if k is None else p0[h, s, a, k])) - slope[h, s, a] for h, s, a, k in cells]
@@ -151,13 +151,18 @@ def uniform_start(problem):
     H, S, A = problem.horizon, problem.states, problem.actions
     x = np.full((H, S, A), 1 / (S * A))
     x[0] = problem.initial[:, None] / A
+    if problem.allowed is not None:
+        for h, s, a in product(range(H), range(S), range(A)):
+            share = problem.allowed[h, s, a] / problem.allowed[h, s].sum()
+            x[h, s, a] = (problem.initial[s] if h == 0 else 1 / S) * share
     return x, np.full((H, S, A, S), 1 / S)
 
 
-def policy(x):
-    """x(s, a) / sum_a x, uniform where there is nothing."""
+def policy(x, allowed=None):
+    """x(s, a) / sum_a x, uniform over what is allowed where there is nothing."""
     total = x.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, x / np.where(total > 0, total, 1), 1 / x.shape[-1])
+    elsewhere = 1 / x.shape[-1] if allowed is None else allowed / allowed.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, x / np.where(total > 0, total, 1), elsewhere)
 
 
 def sv_ops(problem, episodes, *, T, delta=0.1, tuning="theory", bonus_scale=None, safe_policy=None):
@@ -176,11 +181,14 @@ def sv_ops(problem, episodes, *, T, delta=0.1, tuning="theory", bonus_scale=None
             for h in range(H):
                 at = h, episodes[t - 1].states[h], episodes[t - 1].actions[h]
                 loss[at] = (1 - episodes[t - 1].rewards[h]) / (out[-1]["upper"][at] + gamma)
-            safe = extended_lp(lo, up, np.concatenate([optimistic[:1], optimistic]), mu, alpha) is not None
+            safe = (
+                extended_lp(lo, up, np.concatenate([optimistic[:1], optimistic]), mu, alpha, problem.allowed)
+                is not None
+            )
             limits = (optimistic, alpha) if safe else (None, None)
-            x, p, w, _ = kl_projection(lo, up, mu, x, p, eta * loss, *limits)
+            x, p, w, _ = kl_projection(lo, up, mu, x, p, eta * loss, *limits, problem.allowed)
             lam = w / eta if safe else np.zeros(m)
-        pi, weight = policy(x), 0.0
+        pi, weight = policy(x, problem.allowed), 0.0
         upper = highest_occupancy(lo, up, mu, pi, 1.0)
         if safe_policy is not None:
             tau, beta = H - alpha, H - safe_policy.utilities
@@ -212,7 +220,7 @@ def cpd_po(problem, episodes, *, T, delta=0.1, tuning="theory", bonus_scale=None
             for h in range(H):
                 at = h, e.states[h], e.actions[h]
                 score[at] += sum(loss[h:]) / (upper[at] + gamma)
-        pi = np.exp(-eta * score)
+        pi = np.exp(-eta * score) * (1 if problem.allowed is None else problem.allowed)
         pi /= pi.sum(axis=-1, keepdims=True)
         (lo, up), optimistic, _ = loop_free_set(problem, T, delta, scale, episodes[:t])
         cost = [H - extended_policy_value(lo, up, optimistic[i], mu, pi, 1.0) for i in range(m)]
@@ -243,7 +251,7 @@ def omdpd(problem, episodes, *, K, delta=0.1, tuning="theory", bonus_scale=None,
         for i in range(m):
             if (costs[i] * x).sum() > 0:
                 slope = slope + beta * np.exp(beta * lam[i]) * costs[i]
-        return a * slope
+        return a * slope * (1 if problem.allowed is None else problem.allowed)
 
     for t in range(len(episodes) + 1):
         (lo, up), means = optimistic_set(problem, K, delta, width, theory, episodes[:t])
@@ -251,11 +259,11 @@ def omdpd(problem, episodes, *, K, delta=0.1, tuning="theory", bonus_scale=None,
         if t > 0:
             variation += np.abs(G - M).max() ** 2
             eta = sqrt(H * log(S * A)) / sqrt(1 + variation)
-            hat, p, _, _ = kl_projection(lo, up, mu, hat, p, eta * G)
+            hat, p, _, _ = kl_projection(lo, up, mu, hat, p, eta * G, allowed=problem.allowed)
             lam = lam + a * excess
             M = gradient(hat)
-            q, _, _, _ = kl_projection(lo, up, mu, hat, p, eta * M)
+            q, _, _, _ = kl_projection(lo, up, mu, hat, p, eta * M, allowed=problem.allowed)
         excess = np.array([max((c * q).sum(), 0.0) for c in costs])
         G = gradient(q)
-        out.append({"pi": policy(q), "lam": lam, "weight": beta * np.exp(beta * lam)})
+        out.append({"pi": policy(q, problem.allowed), "lam": lam, "weight": beta * np.exp(beta * lam)})
     return out

@@ -29,7 +29,7 @@ class Seen:
 
     def __init__(self, problem, episodes):
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
-        self.sizes, self.mu = (S, A, H, m), problem.initial
+        self.sizes, self.mu, self.allowed = (S, A, H, m), problem.initial, problem.allowed
         self.N, moves = np.zeros((H, S, A)), np.zeros((H, S, A, S))
         total, cost = np.zeros((1 + m, H, S, A)), np.zeros((m, H, S, A))
         samples = [[] for _ in range(m)]
@@ -107,7 +107,7 @@ def tuned(tuning, given, theory, practical):
 
 def solved(f, seen, alpha, **rows):
     """The program, its values and multipliers; where it has no solution that of largest slack."""
-    program = {"f": f, "mu": seen.mu, "alpha": alpha, **rows}
+    program = {"f": f, "mu": seen.mu, "alpha": alpha, "allowed": seen.allowed, **rows}
     answer = dense_program(**program)
     if answer is None:
         program["largest_slack"] = True
@@ -137,6 +137,7 @@ def optimistic(seen, K, delta, scale, confidence, full):
         rows = {"ball": seen.ball(scale * np.sqrt(14 * S * L_p / seen.n))}
     else:
         rows = {"box": seen.box(scale * beta)}
+    rows["allowed"] = seen.allowed
     widths = scale * seen.root(L).max(axis=0) + H * np.minimum(scale * beta.sum(axis=3), 2)
     return f, rows, widths
 

@@ -15,12 +15,13 @@ class Answer(NamedTuple):
     occupancy: np.ndarray
 
 
-def dense_program(f, mu, alpha, *, point=None, box=None, ball=None, policy=None, largest_slack=False):
+def dense_program(f, mu, alpha, *, point=None, box=None, ball=None, policy=None, allowed=None, largest_slack=False):
     """max V_f0 subject to V_fi >= alpha_i, or max min_i V_fi - alpha_i, written out row by row; None if infeasible.
 
     The variables are x_h(s, a) and y_h(s, a, s'), who is where and who goes where. Given is one of ``point``, a model p
     whose rows may sum to less than one; ``box``, lo and up (H, S, A, S); ``ball``, centres (H, S, A, S) and radii
-    (H, S, A) of the L1 norm. What follows the last step does not matter. With ``policy`` it alone may be played.
+    (H, S, A) of the L1 norm. What follows the last step does not matter. With ``policy`` it alone may be played, with
+    ``allowed`` only what that mask allows.
     """
     (n_f, H, S, A), cells = f.shape, list(product(*map(range, f.shape[1:])))
     x = {cell: k for k, cell in enumerate(cells)}
@@ -75,6 +76,9 @@ def dense_program(f, mu, alpha, *, point=None, box=None, ball=None, policy=None,
     else:
         cost[: len(x)] = -f[0].ravel()
     bounds = [(0.0, None)] * slack + [(None, None) if largest_slack else (0.0, 0.0)]
+    for cell in cells if allowed is not None else ():
+        if not allowed[cell]:
+            bounds[x[cell]] = (0.0, 0.0)
     answer = linprog(cost, *table(less), *table(equal), bounds=bounds, method="highs")
     if answer.status == 2:
         return None
@@ -83,9 +87,9 @@ def dense_program(f, mu, alpha, *, point=None, box=None, ball=None, policy=None,
     return Answer(np.einsum("jhsa,hsa->j", f, found), -answer.ineqlin.marginals[first:], found)
 
 
-def extended_lp(lo, up, f, mu, alpha):
+def extended_lp(lo, up, f, mu, alpha, allowed=None):
     """Value and occupancy (H, S, A) of the program over all models of the box ``lo``, ``up`` (H, S, A, S), or None."""
-    answer = dense_program(f, mu, alpha, box=(lo, up))
+    answer = dense_program(f, mu, alpha, box=(lo, up), allowed=allowed)
     return None if answer is None else (answer.values[0], answer.occupancy)
 
 

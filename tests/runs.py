@@ -33,14 +33,22 @@ def small_cmdp(
     stationary: bool = False,
     sparse: bool = False,
     fraction: float = 0.8,
+    masked: bool = False,
 ) -> fd.CMDP:
-    """A random CMDP; each threshold is ``fraction`` of the way to what the uniform policy reaches."""
+    """A random CMDP; each threshold is ``fraction`` of the way to what the uniform policy reaches.
+
+    ``masked`` forbids about two actions in five, and leaves one at least.
+    """
     rng = np.random.default_rng([seed, S, A, H, m])
     step = () if stationary else (H,)
     r, d = rng.random((*step, S, A)), rng.random((m, *step, S, A))
     K = min(2, S) if sparse else S
     p = rng.dirichlet(np.full(K, 0.5), size=(*step, S, A))
-    options = {"horizon": H, "noise": noise}
+    options: dict[str, Any] = {"horizon": H, "noise": noise}
+    if masked:
+        allowed = rng.random((H, S, A)) < 0.6
+        allowed |= np.eye(A, dtype=bool)[rng.integers(0, A, size=(H, S))]
+        options["allowed"] = allowed
 
     def build(thresholds: Any) -> fd.CMDP:
         if sparse:
@@ -50,7 +58,7 @@ def small_cmdp(
 
     rng_next = np.random.default_rng([seed, 1])
     free = build(np.zeros(m))
-    alpha = fraction * fd.evaluate(free, np.full((H, S, A), 1 / A)).utilities
+    alpha = fraction * fd.baselines(free).uniform[1].utilities
     rng_next = np.random.default_rng([seed, 1])
     if law == "normal":
         return build([fd.Threshold.normal(a, 0.5 * a) for a in alpha])

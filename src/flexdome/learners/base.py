@@ -240,6 +240,7 @@ class Learner(ABC):
 
         beliefs, problem = self.beliefs(), self._problem
         seen = beliefs.visits.sum(axis=-1, keepdims=True) > 0
+        possible = True if problem.allowed is None else problem.allowed
         return Status(
             episode=self.episode + 1,
             episodes=self.episodes,
@@ -250,7 +251,7 @@ class Learner(ABC):
             multipliers=np.array(self.multipliers),
             estimated=np.isnan(problem.thresholds),
             tried=int((beliefs.visits > 0).sum()),
-            untried=int(((beliefs.visits == 0) & seen).sum()),
+            untried=int((possible & (beliefs.visits == 0) & seen).sum()),
         )
 
     @reading

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flexdome.cmdp.mask import refuse_forbidden
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import Float, as_array, check_range, check_rows, frozen, shown
@@ -39,6 +40,7 @@ def as_safe_policy(learner: str, problem: Problem, given: Any) -> SafePolicy:
     if policy.shape != shape:
         raise ValidationError(f"safe_policy.policy has shape {policy.shape}; it must be {shape}")
     policy = check_rows("safe_policy.policy", policy, single)
+    refuse_forbidden("safe_policy.policy", policy, problem.allowed)
     utilities = np.atleast_1d(as_array("safe_policy.utilities", given.utilities)[0])
     if utilities.shape != (problem.constraints,):
         raise ValidationError(

@@ -12,17 +12,20 @@ from flexdome.learners.programs.confidence import TransitionSet
 from flexdome.learners.programs.projection import FLOOR, STEEPEST_STEP, Occupancy, first_occupancy, mirror_step, project
 from naive_programs import extended_best
 
+MASK = np.array([[[True, True], [True, False]], [[False, True], [True, True]], [[True, True], [False, True]]])
 
-def tiny(seed=0, m=1, share=0.6):
+
+def tiny(seed=0, m=1, share=0.6, allowed=None):
     """Two states, two actions, three steps, a fixed first state; utilities that compete with the reward."""
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(2, 0.5), size=(3, 2, 2))
     r = rng.random((3, 2, 2))
     d = np.clip(1 - r + 0.3 * rng.normal(size=(m, 3, 2, 2)), 0, 1)
-    cmdp = fd.CMDP(p, r, d, np.zeros(m), 0)
+    cmdp = fd.CMDP(p, r, d, np.zeros(m), 0, allowed=allowed)
     uniform = fd.baselines(cmdp).uniform[1].utilities
     best = np.mean([policy[1].utilities for policy in fd.baselines(cmdp).safest], axis=0)
-    return fd.CMDP(p, r, d, np.minimum(uniform, best) * (1 - share) + share * best - 1e-3, 0, noise="bernoulli")
+    alpha = np.minimum(uniform, best) * (1 - share) + share * best - 1e-3
+    return fd.CMDP(p, r, d, alpha, 0, noise="bernoulli", allowed=allowed)
 
 
 def played(name, cmdp, count, **options):
@@ -97,6 +100,23 @@ def test_the_plans_of_omdpd_are_the_slow_ones(options, m):
         np.testing.assert_allclose(policies[0], slow["pi"], atol=1e-6)
         np.testing.assert_allclose(weight, slow["weight"], rtol=1e-7)
         np.testing.assert_allclose(own.lam, slow["lam"], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"tuning": "theory"}, {"tuning": "practical", "bonus_scale": 0.03}])
+def test_the_plans_under_a_mask_are_the_slow_ones(options):
+    cmdp = tiny(share=0.7, allowed=MASK)
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    for name, count in (("sv-ops", 5), ("s-ops", 5), ("cpd-po", 8), ("omdpd", 5)):
+        more = {"safe_policy": safe} if name == "s-ops" else {}
+        learner, episodes, held = played(name, cmdp, count, episodes=60, **more, **options)
+        slow = getattr(naive, name.replace("-", "_") if name != "s-ops" else "sv_ops")
+        twin = slow(learner.problem, episodes, **{"K" if name == "omdpd" else "T": 60}, **more, **options)
+        for ((_, policies), lam, _), expected in zip(held, twin, strict=True):
+            assert (policies[:, ~MASK] == 0.0).all()
+            np.testing.assert_allclose(policies[-1], expected["pi"], atol=1e-6)
+            if name in ("cpd-po", "omdpd"):
+                key = "lam" if name == "cpd-po" else "weight"
+                np.testing.assert_allclose(lam, expected[key], rtol=1e-6, atol=1e-9)
 
 
 # -- the step ----------------------------------------------------------------------------------------------------------

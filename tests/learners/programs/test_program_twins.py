@@ -14,12 +14,14 @@ K, DELTA = 400, 0.07
 
 def data(cmdp, count, seed=1):
     """Episodes of the uniform policy."""
-    world, shape = World(cmdp, seed), (cmdp.horizon, cmdp.states, cmdp.actions)
-    return [world.play(np.full(shape, 1 / cmdp.actions)) for _ in range(count)]
+    world, uniform = World(cmdp, seed), fd.baselines(cmdp).uniform[0]
+    return [world.play(uniform) for _ in range(count)]
 
 
 def agree(learner, expected):
     """The plan of a learner is its twin's: values, multipliers, a policy that is worth as much, and the widths."""
+    if learner.problem.allowed is not None:
+        assert (learner.policy[~learner.problem.allowed] == 0.0).all()
     size = max(1.0, np.abs(expected.values).max())
     np.testing.assert_allclose(learner.planned_values, expected.values, rtol=0, atol=2e-7 * size)
     price = max(1.0, np.abs(expected.multipliers).max())
@@ -46,10 +48,22 @@ def agree(learner, expected):
         assert own.values[0] == pytest.approx(best.values[0], abs=10 * room * slip)
 
 
-def compare(name, options, *, logged=60, played=2, sizes=(3, 2, 3, 1), reveal=(), law="known", fraction=0.8, seed=0):
+def compare(
+    name,
+    options,
+    *,
+    logged=60,
+    played=2,
+    sizes=(3, 2, 3, 1),
+    reveal=(),
+    law="known",
+    fraction=0.8,
+    seed=0,
+    masked=False,
+):
     """Both see the same episodes; logged ones only where a plan follows from what was seen alone."""
     S, A, H, m = sizes
-    cmdp = small_cmdp(seed, S=S, A=A, H=H, m=m, law=law, fraction=fraction)
+    cmdp = small_cmdp(seed, S=S, A=A, H=H, m=m, law=law, fraction=fraction, masked=masked)
     problem = cmdp.problem(reveal=reveal, hide=() if law == "known" else ("thresholds",))
     if "safe policy" in fd.LEARNERS[name].needs:
         options = {"safe_policy": fd.safe_policy(cmdp, 0.6 * fd.slater_gap(cmdp)), **options}
@@ -170,3 +184,21 @@ def test_dope_plans_as_its_twin(options, world):
 @pytest.mark.parametrize(("name", "more"), [("optpess-lp", {}), ("dope", {"baseline_episodes": 0})])
 def test_the_reward_is_widened_for_whatever_is_not_known(name, more, reveal):
     assert compare(name, {"bonus_scale": 1e-3, **more}, reveal=reveal) == ["", ""]
+
+
+MASKED = [
+    ("optcmdp", {"bonus_scale": 0.02}),
+    ("optcmdp", {"bonus_scale": 0.1, "unvisited": "optimistic", "confidence": "l1"}),
+    ("optcmdp-bonus", {"bonus_scale": 0.02}),
+    ("optdual", {"bonus_scale": 0.02, "dual_step": 0.7}),
+    ("optaug", {"bonus_scale": 0.02, "baseline_episodes": 1}),
+    ("optpess-lp", {"bonus_scale": 1e-3}),
+    ("dope", {"bonus_scale": 1e-3, "baseline_episodes": 0}),
+]
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize(("name", "options"), MASKED)
+def test_every_learner_of_a_program_plans_under_a_mask_as_its_twin(name, options, seed):
+    for logged in (0, 40):
+        compare(name, options, logged=logged, sizes=(2, 3, 3, 1), seed=seed, masked=True)

@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from flexdome.cmdp.mask import ALL, Bool
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ConvergenceError
 from flexdome.learners.programs.confidence import TransitionSet
@@ -35,10 +36,10 @@ ENOUGH = 1e-5
 
 
 def augmented_program(
-    transitions: TransitionSet | Float, f: Float, mu: Float, lam: Float, alpha: Float, eta: float
+    transitions: TransitionSet | Float, f: Float, mu: Float, lam: Float, alpha: Float, eta: float, mask: Bool = ALL
 ) -> Program:
     """The best occupancy for the augmented Lagrangian; ``multipliers`` are w*, the next lam."""
-    oracle = oracle_of(transitions, f, mu)
+    oracle = oracle_of(transitions, f, mu, mask)
     tolerance = TOLERANCE * scale_of(f)
     oracle.price(np.append(1.0, lam), cheap=False)
     for _ in range(COLUMNS):

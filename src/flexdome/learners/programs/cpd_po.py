@@ -113,6 +113,8 @@ class CPDPO(ProgramLearner):
         if episodes > 0:
             score = score + (self._losses() / (own.upper + self._gamma) - episodes * own.bonus)
         logits = -self._eta * score
+        if self._mask.size:
+            logits[~self._mask] = -np.inf
         logits -= logits.max(axis=-1, keepdims=True)
         pi = np.exp(logits)
         pi /= pi.sum(axis=-1, keepdims=True)

@@ -39,7 +39,7 @@ from flexdome.cmdp.validation import Float, as_int
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen
 from flexdome.learners.programs.confidence import Estimates, around, bernstein, estimates
-from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
+from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import extended_program
 from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values, stored_safe_policy
 from flexdome.learners.state import StateReader
@@ -120,10 +120,10 @@ class DOPE(ProgramLearner):
             total = moves.sum(axis=-1)
             f = np.concatenate([est.f[:1], -(est.costs + means[1:] + H * total)])
             f[0] += 3.0 * H / gap * means.max(axis=0) + H**2 / gap * total
-            best = extended_program(around(est, moves), f, self.problem.initial, alpha - H)
+            best = extended_program(around(est, moves), f, self.problem.initial, alpha - H, self._mask)
             if best.feasible:
                 values = np.append(best.values[:1], H + best.values[1:])
-                return Plan.single(policy_of(best.occupancy), best.multipliers, values, own=False)
+                return Plan.single(self._policy_of(best.occupancy), best.multipliers, values, own=False)
         values = safe_policy_values(safe, est, self.problem.initial)
         return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, own=True)
 

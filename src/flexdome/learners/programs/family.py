@@ -24,6 +24,7 @@ import numpy as np
 
 from flexdome.certificates import Seen
 from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.mask import kernel_mask, refuse_forbidden
 from flexdome.cmdp.validation import Float, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays, Beliefs, Learner
@@ -40,9 +41,9 @@ STREAM = 97  # of the numbers with which a learner draws among its policies
 MOST = 64  # policies in a mixture read from a file
 
 
-def policy_of(occupancy: Float) -> Float:
-    """x_h(s, a) / sum_a x_h(s, a), uniform where a state is not reached."""
-    return markov_policy(np.maximum(occupancy, 0.0))
+def policy_of(occupancy: Float, elsewhere: Float | None = None) -> Float:
+    """x_h(s, a) / sum_a x_h(s, a); where a state is not reached ``elsewhere``, or uniform."""
+    return markov_policy(np.maximum(occupancy, 0.0), elsewhere)
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class ProgramLearner(Learner):
     """
 
     how = "a plan made anew from what was seen, within what the data leave possible"
+    masks: ClassVar[bool] = True
     runner: ClassVar[str] = "flexdome.simulation.runners.programs:Programs"
     every_episode: ClassVar[bool] = False  # whether the policy moves between plans too (see ``_step``)
     anew: ClassVar[bool] = False  # whether a plan follows from what was seen alone, and takes no step from the last
@@ -106,6 +108,8 @@ class ProgramLearner(Learner):
         self.replan = as_replan(replan)
         self._given = {"episodes": self.episodes, "seed": self.seed, "replan": self.replan.given, **given}
         self.records: Records = make_records(problem)
+        self._mask = kernel_mask(problem.allowed)
+        self._uniform = problem.uniform
         self._origin: Any = None  # what a member's first plan starts from
         self._present: Present | None = None  # made when it is first asked for
         self._cleared = 0  # the number of the plan since which new visits are counted
@@ -139,6 +143,10 @@ class ProgramLearner(Learner):
     def _notes(self) -> dict[str, float]:
         """Numbers about the present plan that go into the history's diagnostics."""
         return {}
+
+    def _policy_of(self, occupancy: Float) -> Float:
+        """Its policy, uniform over what is allowed where a state is not reached."""
+        return policy_of(occupancy, self._uniform)
 
     # -- what all share ----------------------------------------------------------------------------------------------
 
@@ -330,6 +338,8 @@ class ProgramLearner(Learner):
             raise ValidationError(f"state.plan_weights has {k} entries; there are 1 to {MOST} policies")
         weights = reader.rows("plan_weights", (k,))
         policies = reader.rows("plan_policies", (k, *records.n_visits.shape))
+        refuse_forbidden("state.plan_policies", policies, self.problem.allowed)
+        refuse_forbidden("state.n_visits", records.n_visits, self.problem.allowed)
         multipliers = reader.take("plan_multipliers", (m,), 0.0, LARGEST_SUM)
         values = reader.take("plan_values", (1 + m,), -LARGEST_SUM, LARGEST_SUM)
         own, left = self._recall(reader), reader.has("unsettled")

@@ -43,7 +43,7 @@ from flexdome.cmdp.validation import Float, as_int
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen, untried
 from flexdome.learners.programs.confidence import TransitionSet, estimates
-from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
+from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.loop_free import check_constants
 from flexdome.learners.programs.optcmdp import OptimisticSet, Unvisited, as_option
 from flexdome.learners.programs.projection import Occupancy, first_occupancy, mirror_step
@@ -118,7 +118,7 @@ class OMDPD(ProgramLearner):
         self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], "bernstein", optimistic)
         self._a, self._beta = numbers["scale"], numbers["growth"]
         self._radius = math.sqrt(H * math.log(max(S * A, 2)))
-        first, none = first_occupancy(H, S, A, problem.initial), np.zeros((H, S, A))
+        first, none = first_occupancy(H, S, A, problem.initial, problem.allowed), np.zeros((H, S, A))
         self._origin = Own(first, first.x, np.zeros(m), np.zeros(m), none, none, 0.0)
 
     def weight(self) -> Float:
@@ -140,13 +140,13 @@ class OMDPD(ProgramLearner):
                 own = self._advanced(own, transitions, f[0], costs, episodes / steps)
         own = self._met_by(own, f[0], costs)
         values = np.einsum("jhsa,hsa->j", f, own.x)
-        return Plan.single(policy_of(own.x), self._slope_of(own.lam), values, own)
+        return Plan.single(self._policy_of(own.x), self._slope_of(own.lam), values, own)
 
     def _gradient(self, lam: Float, r: Float, costs: Float, x: Float) -> Float:
         """a (-r~ + sum over violated i of Phi'(lam_i) c~_i)."""
         violated = np.einsum("ihsa,hsa->i", costs, x) > 0.0
         slope: Float = self._a * (-r + np.einsum("i,ihsa->hsa", self._slope_of(lam) * violated, costs))
-        return slope
+        return np.where(self._mask, slope, 0.0) if self._mask.size else slope
 
     def _met_by(self, own: Own, r: Float, costs: Float) -> Own:
         """[c~_k . q_k]_+ and G_k."""
@@ -155,13 +155,13 @@ class OMDPD(ProgramLearner):
 
     def _advanced(self, own: Own, transitions: TransitionSet, r: Float, costs: Float, episodes: float) -> Own:
         """The two steps, for so many episodes at once."""
-        mu = self.problem.initial
+        mu, allowed = self.problem.initial, self.problem.allowed
         variation = own.variation + episodes * float(np.abs(own.met - own.expected).max()) ** 2
         eta = self._radius / math.sqrt(1.0 + variation)
-        hat = mirror_step(transitions, own.hat, episodes * eta * own.met, mu)
+        hat = mirror_step(transitions, own.hat, episodes * eta * own.met, mu, allowed=allowed)
         lam = own.lam + episodes * self._a * own.excess
         expected = self._gradient(lam, r, costs, hat.x)
-        x = mirror_step(transitions, hat, eta * expected, mu).x
+        x = mirror_step(transitions, hat, eta * expected, mu, allowed=allowed).x
         moved = replace(own, hat=hat, x=x, lam=lam, expected=expected, variation=variation)
         return self._met_by(moved, r, costs)
 

@@ -38,7 +38,7 @@ from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen, untried
 from flexdome.learners.programs.augmented import augmented_program
 from flexdome.learners.programs.confidence import estimates
-from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
+from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.optcmdp import Confidence, OptimisticSet, Unvisited, as_option
 from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values, stored_safe_policy
 from flexdome.learners.state import LARGEST_SUM, StateReader
@@ -119,8 +119,9 @@ class OptAug(ProgramLearner):
             before,
             self.thresholds,
             self._penalty,
+            self._mask,
         )
-        return Plan.single(policy_of(best.occupancy), before.copy(), best.values, own=best.multipliers)
+        return Plan.single(self._policy_of(best.occupancy), before.copy(), best.values, own=best.multipliers)
 
     def _notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""

@@ -33,7 +33,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, one_of
 from flexdome.learners.options import Tuning, checked, chosen, untried
 from flexdome.learners.programs.confidence import Estimates, TransitionSet, around, bernstein, estimates, l1_ball
-from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
+from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import extended_program
 
 __all__ = ["Confidence", "OptCMDP", "OptimisticSet", "Unvisited", "as_option"]
@@ -122,8 +122,10 @@ class OptCMDP(ProgramLearner):
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
-        best = extended_program(self._set.transitions(est), self._set.means(est), self.problem.initial, self.thresholds)
-        return Plan.single(policy_of(best.occupancy), best.multipliers, best.values)
+        best = extended_program(
+            self._set.transitions(est), self._set.means(est), self.problem.initial, self.thresholds, self._mask
+        )
+        return Plan.single(self._policy_of(best.occupancy), best.multipliers, best.values)
 
     def _widths(self) -> Float:
         return self._set.width(estimates(self.problem, self.records))

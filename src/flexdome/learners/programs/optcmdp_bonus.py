@@ -30,7 +30,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.options import Tuning, checked, chosen, untried
 from flexdome.learners.programs.confidence import Estimates, bernstein, estimates
-from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
+from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.optcmdp import Unvisited, as_option
 from flexdome.learners.programs.oracle import known_program
 
@@ -87,8 +87,8 @@ class OptCMDPBonus(ProgramLearner):
         if self._optimistic:
             remaining = np.arange(self.problem.horizon, 0, -1.0)[:, None, None]
             f = np.where(est.untried, np.maximum(f, remaining), f)
-        best = known_program(est.p, f, self.problem.initial, self.thresholds)
-        return Plan.single(policy_of(best.occupancy), best.multipliers, best.values)
+        best = known_program(est.p, f, self.problem.initial, self.thresholds, self._mask)
+        return Plan.single(self._policy_of(best.occupancy), best.multipliers, best.values)
 
     def _widths(self) -> Float:
         widest: Float = self._bonus(estimates(self.problem, self.records)).max(axis=0)

@@ -104,7 +104,7 @@ class OptDual(ProgramLearner):
     def _respond(self, own: Own) -> Plan:
         """Line 1: the best policy and model for the multipliers."""
         none = np.zeros((0, 0, 0))
-        actions, values = own.oracle.respond(np.append(1.0, own.lam), none.astype(bool), none)
+        actions, values = own.oracle.respond(np.append(1.0, own.lam), self._mask, none)
         return Plan.single(deterministic_policy(actions, self.problem.actions), own.lam.copy(), values, own)
 
     def _moved(self) -> Float:
@@ -117,7 +117,7 @@ class OptDual(ProgramLearner):
         if episodes > 0:
             lam = self._moved()
         est = estimates(self.problem, self.records)
-        oracle = ExtendedOracle(self._set.transitions(est), self._set.means(est), self.problem.initial)
+        oracle = ExtendedOracle(self._set.transitions(est), self._set.means(est), self.problem.initial, self._mask)
         return self._respond(Own(lam, oracle))
 
     def _step(self) -> Plan:
@@ -141,4 +141,4 @@ class OptDual(ProgramLearner):
         if (lo > up).any():
             raise ValidationError("state.own_lo exceeds state.own_up")
         f = reader.take("own_f", (1 + m, *cells), 0.0, LARGEST_SUM)
-        return Own(lam, ExtendedOracle(TransitionSet(lo, up, spare, radius), f, self.problem.initial))
+        return Own(lam, ExtendedOracle(TransitionSet(lo, up, spare, radius), f, self.problem.initial, self._mask))

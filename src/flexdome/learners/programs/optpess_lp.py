@@ -37,7 +37,7 @@ from flexdome.cmdp.validation import Float
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen
 from flexdome.learners.programs.confidence import Estimates, estimates
-from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
+from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import known_program
 from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
 from flexdome.learners.state import StateReader
@@ -101,10 +101,10 @@ class OptPessLP(ProgramLearner):
         if gap > 0.0 and (-own[1:] < 0.5 * (tau + c0)).all():
             most = np.maximum(means.max(axis=0), transitions)
             f[0] += means[0] + S * H * transitions + 4.0 * H * (1.0 + S * H) / gap * most
-            best = known_program(est.p, f, mu, -tau)
+            best = known_program(est.p, f, mu, -tau, self._mask)
             if best.feasible:  # unless by rounding: pi0 itself is feasible
                 values = np.append(best.values[:1], H + best.values[1:])
-                return Plan.single(policy_of(best.occupancy), best.multipliers, values, own=False)
+                return Plan.single(self._policy_of(best.occupancy), best.multipliers, values, own=False)
         return Plan.single(safe.policy.copy(), np.zeros(alpha.size), np.append(own[:1], H + own[1:]), own=True)
 
     def _notes(self) -> dict[str, float]:

@@ -11,7 +11,7 @@ of a confidence set (an S^2 A H program, Efroni et al. 2020):
 Neither is built. Both are solved by column generation (:mod:`flexdome.planning.decomposition`): for given multipliers
 the best policy comes from one backward pass, which for a confidence set is extended value iteration
 (:mod:`flexdome.learners.programs.extended_kernels`), and a small program mixes the policies found. The values may be of
-any size and rows of p may sum to less than one.
+any size and rows of p may sum to less than one. What a ``mask`` (H, S, A) does not allow has occupancy 0.
 
 Where no occupancy meets the thresholds, the one of largest slack is returned and said not to be feasible.
 """
@@ -21,8 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from flexdome.cmdp.mask import ALL, Bool
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float
 from flexdome.kernels import bellman
@@ -65,7 +65,7 @@ class _Keeping(Oracle):
         self.occupancies: list[Float] = []
         self._last = np.zeros(self.model.f.shape[1:])
 
-    def respond(self, w: Float, allowed: npt.NDArray[np.bool_], advantage: Float) -> tuple[Actions, Float]:
+    def respond(self, w: Float, allowed: Bool, advantage: Float) -> tuple[Actions, Float]:
         """The best policy for ``w``, its values, and (kept aside) its occupancy."""
         actions, values = super().respond(w, allowed, advantage)
         self._last = np.zeros(self.model.f.shape[1:])
@@ -82,13 +82,13 @@ class _Keeping(Oracle):
 class ExtendedOracle(_Keeping):
     """The best policy and the best transitions of a confidence set; ``model`` lends f and mu only."""
 
-    def __init__(self, transitions: TransitionSet, f: Float, mu: Float) -> None:
+    def __init__(self, transitions: TransitionSet, f: Float, mu: Float, mask: Bool = ALL) -> None:
         self.transitions = transitions
-        super().__init__(Model(np.zeros((1, 1, 1, 0)), NO_SUCCESSORS, f, mu))
+        super().__init__(Model(np.zeros((1, 1, 1, 0)), NO_SUCCESSORS, f, mu), mask)
         H, S = f.shape[1:3]
         self._rows = np.zeros((H, S, S))
 
-    def respond(self, w: Float, allowed: npt.NDArray[np.bool_], advantage: Float) -> tuple[Actions, Float]:
+    def respond(self, w: Float, allowed: Bool, advantage: Float) -> tuple[Actions, Float]:
         """Extended value iteration, and a forward pass under the transitions that it chose."""
         f = self.model.f
         actions, values = np.empty(f.shape[1:3], dtype=np.int32), np.empty(f.shape[0])
@@ -98,26 +98,26 @@ class ExtendedOracle(_Keeping):
         return actions, values
 
 
-def oracle_of(transitions: TransitionSet | Float, f: Float, mu: Float) -> _Keeping:
+def oracle_of(transitions: TransitionSet | Float, f: Float, mu: Float, mask: Bool = ALL) -> _Keeping:
     """The oracle of a confidence set, or of the model p (H, S, A, S)."""
     if isinstance(transitions, TransitionSet):
-        return ExtendedOracle(transitions, f, mu)
-    return _Keeping(Model(transitions, NO_SUCCESSORS, f, mu))
+        return ExtendedOracle(transitions, f, mu, mask)
+    return _Keeping(Model(transitions, NO_SUCCESSORS, f, mu), mask)
 
 
-def known_program(p: Float, f: Float, mu: Float, alpha: Float) -> Program:
+def known_program(p: Float, f: Float, mu: Float, alpha: Float, mask: Bool = ALL) -> Program:
     """The best occupancy of the model ``p`` (H, S, A, S)."""
-    return _solve(p, f, mu, alpha)
+    return _solve(p, f, mu, alpha, mask)
 
 
-def extended_program(transitions: TransitionSet, f: Float, mu: Float, alpha: Float) -> Program:
+def extended_program(transitions: TransitionSet, f: Float, mu: Float, alpha: Float, mask: Bool = ALL) -> Program:
     """The best occupancy of any model in the confidence set."""
-    return _solve(transitions, f, mu, alpha)
+    return _solve(transitions, f, mu, alpha, mask)
 
 
-def _solve(transitions: TransitionSet | Float, f: Float, mu: Float, alpha: Float) -> Program:
+def _solve(transitions: TransitionSet | Float, f: Float, mu: Float, alpha: Float, mask: Bool) -> Program:
     size = np.maximum(np.abs(f).max(axis=(1, 2, 3)), 1.0)  # theory's bonuses are large: the small program sees ones
-    oracle = oracle_of(transitions, f / size[:, None, None, None], mu)
+    oracle = oracle_of(transitions, f / size[:, None, None, None], mu, mask)
     target = alpha / size[1:]
     rounding = FEASIBILITY * scale_of(oracle.model.f[1:])
     m = alpha.size

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from flexdome.cmdp.mask import Bool, uniform_policy
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ConvergenceError
 from flexdome.learners.programs.confidence import TransitionSet
@@ -46,10 +47,13 @@ class Occupancy:
     multipliers: Float
 
 
-def first_occupancy(H: int, S: int, A: int, mu: Float) -> Occupancy:
-    """Uniform: every next state alike (the first state as it is drawn), every action alike."""
+def first_occupancy(H: int, S: int, A: int, mu: Float, allowed: Bool | None = None) -> Occupancy:
+    """Uniform: every next state alike (the first state as it is drawn), every allowed action alike."""
     x = np.full((H, S, A), 1.0 / (S * A))
     x[0] = mu[:, None] / A
+    if allowed is not None:
+        x = uniform_policy((H, S, A), allowed) / S
+        x[0] *= S * mu[:, None]
     return Occupancy(x, np.full((H, S, A, S), 1.0 / S), np.zeros(0))
 
 
@@ -63,7 +67,7 @@ class _Dual:
         self.m, self.n = alpha.size, H * S
         self.x, self.rows = np.zeros((H, S, A)), np.zeros((H, S, A, S))
         self._free = np.zeros((H, S, A, S), dtype=bool)
-        self.reached = _reached(transitions.up.reshape(H, S, A, S), mu)
+        self.reached = _reached(transitions.up.reshape(H, S, A, S), mu, log_x > -np.inf)
         self._given = log_x, log_p.reshape(-1, S), transitions.lo, transitions.up, u, mu, alpha, self.reached
         self.u = u
         self.gradient = np.zeros(self.n + self.m)
@@ -88,12 +92,12 @@ class _Dual:
         return float(np.abs(np.where(self.moving(theta), self.gradient, 0.0)).max())
 
 
-def _reached(up: Float, mu: Float) -> npt.NDArray[np.bool_]:
-    """(H, S): where some model of the set can be."""
+def _reached(up: Float, mu: Float, possible: Bool) -> Bool:
+    """(H, S): where some model of the set can be, by actions that are ``possible``."""
     reached = np.empty(up.shape[:2], dtype=bool)
     reached[0] = mu > 0.0
     for h in range(len(reached) - 1):
-        reached[h + 1] = (up[h][reached[h]] > 0.0).any(axis=(0, 1))
+        reached[h + 1] = ((up[h][reached[h]] > 0.0) & possible[h][reached[h]][..., None]).any(axis=(0, 1))
     return reached
 
 
@@ -104,28 +108,36 @@ def mirror_step(
     mu: Float,
     u: Float | None = None,
     alpha: Float | None = None,
+    allowed: Bool | None = None,
 ) -> Occupancy:
     """argmin ``slope`` . x + KL(x p || q) over the set, in one projection whatever the length of ``slope`` (H, S, A).
 
     Entries of ``q`` count as at least FLOOR. That makes the divergence finite where a state comes into reach again, and
     lets a cell come back after 69 units of ``slope`` at most; it moves nothing that is ever seen. A slope that differs
     by more than STEEPEST_STEP within a step is scaled down to that: odds of exp(10,000) are a best response already.
+    What is not ``allowed`` has no mass, and its slope must be 0.
     """
     longest = float((slope.max(axis=(1, 2)) - slope.min(axis=(1, 2))).max())
     log_x = np.log(np.maximum(q.x, FLOOR)) - slope * min(1.0, STEEPEST_STEP / max(longest, STEEPEST_STEP))
+    if allowed is not None:
+        log_x = np.where(allowed, log_x, -np.inf)
     return project(transitions, log_x, np.maximum(q.p, FLOOR), mu, u, alpha)
 
 
 def project(
     transitions: TransitionSet, log_x: Float, p: Float, mu: Float, u: Float | None = None, alpha: Float | None = None
 ) -> Occupancy:
-    """Project exp(``log_x``) times ``p``; constraints sum x u_i >= alpha_i (m, H, S, A), which must be feasible."""
+    """Project exp(``log_x``) times ``p``; constraints sum x u_i >= alpha_i (m, H, S, A), which must be feasible.
+
+    A cell whose ``log_x`` is minus infinity has no mass.
+    """
     H, S, A = log_x.shape
     u = np.zeros((0, H, S, A)) if u is None else u
     alpha = np.zeros(0) if alpha is None else alpha
     log_p = np.log(p)
     theta = np.zeros(H * S + alpha.size)
-    spread = float((log_x.max(axis=(1, 2)) - log_x.min(axis=(1, 2))).max() + np.ptp(log_p))
+    least = log_x.min(axis=(1, 2), where=log_x > -np.inf, initial=np.inf)
+    spread = float((log_x.max(axis=(1, 2)) - least).max() + np.ptp(log_p))
     if not spread <= FARTHEST:
         raise ConvergenceError(
             f"the KL projection has exponents {spread:.3g} apart; at most {FARTHEST:g} can be solved"

@@ -32,7 +32,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.options import Tuning
 from flexdome.learners.programs.confidence import Estimates, TransitionSet
-from flexdome.learners.programs.family import Plan, policy_of
+from flexdome.learners.programs.family import Plan
 from flexdome.learners.programs.loop_free import occupancy_bound
 from flexdome.learners.programs.sv_ops import SVOPS, Own
 from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
@@ -75,7 +75,7 @@ class SOPS(SVOPS):
 
     def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
         H, mu, known = self.problem.horizon, self.problem.initial, self.safe_policy
-        pi = policy_of(own.q.x)
+        pi = self._policy_of(own.q.x)
         bound = occupancy_bound(transitions, mu, pi)
         costs = est.costs + self._set.xi(est)[1:]
         w = np.minimum(np.einsum("ihsa,hsa->i", costs, bound), float(H))

@@ -34,7 +34,7 @@ from flexdome.cmdp.validation import Float
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen
 from flexdome.learners.programs.confidence import Estimates, TransitionSet, estimates
-from flexdome.learners.programs.family import Plan, ProgramLearner, policy_of
+from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.loop_free import LEAST_CONSTANT, LoopFreeSet, check_constants, occupancy_bound
 from flexdome.learners.programs.oracle import oracle_of
 from flexdome.learners.programs.projection import Occupancy, first_occupancy, mirror_step
@@ -122,7 +122,7 @@ class SVOPS(ProgramLearner):
         self._set = LoopFreeSet(problem, episodes, delta, numbers["bonus_scale"])
         self._eta, self._gamma = numbers["step_size"], numbers["exploration"]
         nothing = np.zeros(problem.constraints)
-        self._origin = Own(first_occupancy(H, S, A, mu), np.ones((H, S, A)), nothing, True, 1.0)
+        self._origin = Own(first_occupancy(H, S, A, mu, problem.allowed), np.ones((H, S, A)), nothing, True, 1.0)
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
@@ -136,17 +136,20 @@ class SVOPS(ProgramLearner):
         """q^_{t+1}; in utility form (g^ - xi) . q <= tau is (1 - (g^ - xi)) . q >= alpha."""
         H, mu = self.problem.horizon, self.problem.initial
         own: Own = self._own
+        allowed = self.problem.allowed
         optimistic, alpha = self._set.optimistic(est), self.thresholds
-        slack = float(slack_mixture(oracle_of(transitions, optimistic, mu), alpha).value)
+        slack = float(slack_mixture(oracle_of(transitions, optimistic, mu, self._mask), alpha).value)
         safe = slack >= -UNSAFE * H
         if not safe:
-            return replace(own, q=mirror_step(transitions, own.q, slope, mu), lam=np.zeros(alpha.size), safe=False)
-        q = mirror_step(transitions, own.q, slope, mu, optimistic[1:], alpha - max(ROOM * H - slack, 0.0))
+            q = mirror_step(transitions, own.q, slope, mu, allowed=allowed)
+            return replace(own, q=q, lam=np.zeros(alpha.size), safe=False)
+        lowered = alpha - max(ROOM * H - slack, 0.0)
+        q = mirror_step(transitions, own.q, slope, mu, optimistic[1:], lowered, allowed)
         return replace(own, q=q, lam=q.multipliers / max(length, LEAST_CONSTANT), safe=True)
 
     def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
         """The plan that plays q^, and what the next step needs."""
-        pi = policy_of(own.q.x)
+        pi = self._policy_of(own.q.x)
         upper = occupancy_bound(transitions, self.problem.initial, pi)
         return Plan.single(pi, own.lam.copy(), self._values(est, own.q.x), replace(own, upper=upper))
 
