@@ -37,6 +37,7 @@ from flexdome.certificates.records import Recorded, as_recorded
 from flexdome.certificates.thresholds import HOW, TUNED, Laws, as_laws
 from flexdome.certificates.verdict import MOST, Certificate, Verdict, decide
 from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.mask import refuse_forbidden
 from flexdome.cmdp.problem import as_problem
 from flexdome.cmdp.validation import ROW_TOLERANCE, Float, as_array, as_float, check_rows, one_of, switch
 from flexdome.errors import ValidationError
@@ -93,6 +94,7 @@ def certify(
     share_of = as_confidence(delta)
     shape = (problem.horizon, problem.states, problem.actions)
     pi = _as_policy("policy", policy, shape)
+    refuse_forbidden("policy", pi, problem.allowed)
     data = as_recorded(problem, episodes)
     laws = as_laws(problem, threshold_range, threshold_scale)
     clip = as_float("clip", clip, 0.0)

@@ -12,7 +12,7 @@ from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import LARGEST_SIZE, Float, as_array, as_float, as_int, as_raw, check_range, shown
 from flexdome.errors import ValidationError
 
-__all__ = ["Episode"]
+__all__ = ["Episode", "refuse_forbidden_actions"]
 
 Index = npt.NDArray[np.int64]
 LONGEST_FILLED = 2**26  # steps that an episode is filled up to
@@ -100,7 +100,7 @@ class Episode:
         H, m = as_problem(problem).horizon, problem.constraints
         states = _indices("states", self.states, problem.states, (H + 1, H))
         actions = _indices("actions", self.actions, problem.actions, (H,))
-        _check_allowed(problem, states, actions)
+        refuse_forbidden_actions(problem, states, actions)
         rewards, _ = as_array("rewards", self.rewards)
         if rewards.shape != (H,):
             raise ValidationError(f"rewards has shape {rewards.shape}; it must be ({H},)")
@@ -127,14 +127,16 @@ class Episode:
         return states, actions, rewards, utilities, np.clip(samples, -LARGEST, LARGEST)
 
 
-def _check_allowed(problem: Problem, states: Index, actions: Index) -> None:
+def refuse_forbidden_actions(problem: Problem, states: Index, actions: Index) -> None:
+    """An error where an action of (..., H) was not allowed in its state of (..., H + 1)."""
     if problem.allowed is None:
         return
-    bad = ~problem.allowed[np.arange(problem.horizon), states[: problem.horizon], actions]
+    bad = ~problem.allowed[np.arange(problem.horizon), states[..., : problem.horizon], actions]
     if bad.any():
-        h = int(np.argmax(bad))
+        where = tuple(int(k) for k in np.argwhere(bad)[0])
         raise ValidationError(
-            f"actions[{h}] is {int(actions[h])}; that action is not allowed at step {h} in state {int(states[h])}"
+            f"actions[{', '.join(map(str, where))}] is {int(actions[where])}; that action is not allowed at step "
+            f"{where[-1]} in state {int(states[where])}"
         )
 
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from flexdome.cmdp import CMDP, Episode
+from flexdome.cmdp import CMDP, Episode, Threshold
 from flexdome.cmdp.validation import shown, switch
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.families import make_cmdp
 from flexdome.kernels.rollout import play
 from flexdome.learners import LEARNERS, Entry, Learner
 from flexdome.learners.files import read_learner
-from flexdome.planning import safe_policy, slater_gap
+from flexdome.planning import baselines, safe_policy, slater_gap
 from flexdome.simulation.handed import handed_mixture, handed_multipliers, handed_policy
 from flexdome.simulation.randomness import Randomness
 from flexdome.simulation.run import simulate
@@ -123,8 +123,6 @@ def check_learner(
 
 def small_cmdp() -> CMDP:
     """Five states, three actions, four steps, two constraints: one threshold known, one drawn at every step."""
-    from flexdome.cmdp import Threshold
-
     base = make_cmdp("multi-v1", states=5, actions=3, horizon=4, constraints=2)
     alpha = base.alpha
     laws = [float(alpha[0]), Threshold.bernoulli(float(alpha[1]) / 4.0, 4.0, per="step")]
@@ -334,6 +332,62 @@ def the_truth_is_out_of_reach(subject: _Subject) -> None:
             stack.extend(x for x in gc.get_referents(thing) if not callable(x) and type(x).__name__ != "module")
 
 
+def forbidden_actions_are_left_alone(subject: _Subject) -> None:
+    """An action that is not allowed is never played, never taken from an episode, and does not count as untried."""
+    if subject.cmdp.actions == 1:
+        return
+    masked = _masked(subject)
+    try:
+        learner = masked.make()
+    except ValidationError as error:
+        _require(not subject.learner.masks or "mask" in str(error), f"a problem with a mask was refused: {error}")
+        return
+    policies_are_distributions(masked)  # a policy that may play what is forbidden is none of this CMDP
+    observe_is_simulate(masked)
+    saving_resumes(masked)
+    good = masked.episodes(learner, 20)[-1]
+    allowed, held = masked.problem.allowed, learner.policy
+    assert allowed is not None
+    status = learner.status()
+    if hasattr(status, "untried"):
+        left = int((allowed & (learner.visits == 0.0)).sum())
+        _require(status.untried <= left, f"{status.untried} actions count as untried; {left} are allowed and untried")
+    actions = np.array(good.actions)
+    actions[0] = int(np.argmin(allowed[0, int(np.asarray(good.states)[0])]))
+    bad = Episode(good.states, actions, good.rewards, good.utilities, good.thresholds)
+    for played in (True, False):
+        try:
+            learner.observe(bad) if played else learner.preload([bad])
+        except FlexDOMEError:
+            _require(bool((learner.policy == held).all()), "a forbidden action was refused but changed the policy")
+        else:
+            raise CheckError("an episode with a forbidden action was taken")
+
+
+def _masked(subject: _Subject) -> _Subject:
+    """The same CMDP with one action forbidden in every state, and thresholds that can be met without it."""
+    cmdp = subject.cmdp.to_dense()
+    H, S, A = cmdp.rewards.shape
+    allowed = np.ones((H, S, A), dtype=bool)
+    h, s = np.ogrid[:H, :S]
+    allowed[h, s, (h + s) % A] = False
+
+    def built(laws: Any) -> CMDP:
+        return CMDP(
+            cmdp.transitions, cmdp.rewards, cmdp.utilities, laws, cmdp.initial, noise=cmdp.noise, allowed=allowed
+        )
+
+    alpha = 0.8 * baselines(built(np.zeros(cmdp.constraints))).uniform[1].utilities
+    laws = [
+        float(a) if law.is_fixed else Threshold.bernoulli(float(a) / H, float(H), per="step")
+        for a, law in zip(alpha, cmdp.thresholds, strict=True)
+    ]
+    made, options = built(laws), dict(subject.options)
+    if "safe_policy" in options:
+        options["safe_policy"] = safe_policy(made, 0.5 * slater_gap(made))
+    return _Subject(subject.learner, made, options, subject.randomises)
+
+
 CHECKS: tuple[Callable[[_Subject], None], ...] = (
     policies_are_distributions,
     observe_is_simulate,
@@ -345,4 +399,5 @@ CHECKS: tuple[Callable[[_Subject], None], ...] = (
     logged_data_are_taken,
     thresholds_can_be_changed,
     the_truth_is_out_of_reach,
+    forbidden_actions_are_left_alone,
 )

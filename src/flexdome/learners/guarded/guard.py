@@ -33,6 +33,7 @@ import numpy as np
 from flexdome.certificates import kernels
 from flexdome.certificates.thresholds import TUNED, Laws, as_laws
 from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.mask import refuse_forbidden
 from flexdome.cmdp.validation import Float, frozen, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Beliefs, Learner
@@ -70,6 +71,7 @@ class Guarded(Learner):
     """
 
     id: ClassVar[str] = "guard"
+    masks: ClassVar[bool] = True  # if the learner inside does
 
     def __init__(
         self,
@@ -125,6 +127,7 @@ class Guarded(Learner):
         same = all(getattr(theirs, name) == getattr(ours, name) for name in ("states", "actions", "horizon"))
         if not (same and theirs.constraints == ours.constraints):
             raise ValidationError("inside is a learner for a problem of another size; it must be for the same")
+        refuse_forbidden("inside.problem.uniform", theirs.uniform, ours.allowed)
         return inside
 
     # -- what is played ---------------------------------------------------------------------------------------------
@@ -351,6 +354,8 @@ class Guarded(Learner):
         self.laws = self._as_laws()
         read = StateReader({name: array for name, array in state.items() if not name.startswith(INNER)})
         self.ledger.restore(read)
+        for one in self.ledger.policies:
+            refuse_forbidden("state.policies", one.policy, self.problem.allowed)
         self._sampled = read.take("sampled", self._sampled.shape, -LARGEST_SUM, LARGEST_SUM).copy()
         epoch = read.count("epoch", (3,), 0, EXACT)
         read.finish()
