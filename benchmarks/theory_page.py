@@ -5,6 +5,7 @@
     python -m benchmarks.theory_page exponents    two minutes: the sweep over exponents, twenty instances
     python -m benchmarks.theory_page last         two minutes: Theorem 2 on twenty instances
     python -m benchmarks.theory_page margins      half a minute: the margin that some families need
+    python -m benchmarks.theory_page potentials   seconds: two hundred potentials along a run of the paper's size
 
 Each prints its tables in markdown and writes its figures to the directory given second (docs/figures, unless said).
 """
@@ -12,14 +13,17 @@ Each prints its tables in markdown and writes its figures to the directory given
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
+
+import numpy as np
 
 import flexdome as fd
 from flexdome.audit import Depth, audit, drift_witness, last_iterates, margin_cover, sweep_exponents
 from flexdome.audit.exponents import TAU
 from flexdome.audit.figures import counts_figure, exponents_figure, last_iterate_figure, statements_figure
 from flexdome.audit.known import drift_findings, lemma2_findings, recursion_findings, step_findings
-from flexdome.audit.last_iterate import EPSILONS, last_iterate_findings
+from flexdome.audit.last_iterate import EPSILONS, last_iterate_findings, steps_needed
 from flexdome.audit.trajectory import known_steps
 from flexdome.experiments import EnvironmentSpec, ExperimentSpec, LearnerSpec
 from flexdome.figures import save
@@ -107,6 +111,49 @@ def last(out: Path) -> None:
         )
         if name:
             save(last_iterate_figure(runs), out / name, formats=("png",))
+    saddles()
+    bandit()
+
+
+def saddles() -> None:
+    """The gap of the saddle point over epsilon, far below what can be iterated, and its local order."""
+    epsilon = np.array([0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005])
+    rows = []
+    for seed in INSTANCES:
+        cmdp, start = fd.make_cmdp("paper-v1", seed=seed), None
+        best, gaps = fd.solve(cmdp).value, []
+        for one in epsilon.tolist():
+            point = fd.saddle_point(cmdp, one, 2.0 * one, start=start)
+            start = point.multipliers
+            gaps.append(best - point.reward)
+        rows.append(gaps)
+    gap = np.array(rows)
+    order = np.diff(np.log(gap), axis=1) / np.diff(np.log(epsilon))
+    print("| epsilon | gap of the saddle point over epsilon | local order down to it |\n|---|---|---|")
+    for k, one in enumerate(epsilon.tolist()):
+        local = f"{order[:, k - 1].min():.3f} to {order[:, k - 1].max():.3f}" if k else ""
+        ratio = gap[:, k] / one
+        print(f"| {one:g} | {ratio.min():.3f} to {ratio.max():.3f} | {local} |")
+
+
+def bandit() -> None:
+    """Where the theorem itself says zero, on the smallest problem there is."""
+    cmdp = fd.CMDP(np.ones((1, 2, 1)), [[1.0, 0.0]], [[[0.0, 1.0]]], [0.1], 0, horizon=1)
+    problem, eta, tau, steps = cmdp.problem(), 3.4e-5, 0.05, 6_300_000
+    margin = fd.theory.zero_violation_margin(problem, eta, tau, steps)
+    run = fd.iterate(cmdp, fd.Schedules(eta, tau, margin), steps)
+    bound = fd.theory.last_iterate_terms(problem, eta, tau, margin, steps)
+    print(
+        f"bandit: margin {margin:.3f}, half the gap {0.5 * problem.slater_gap:g}, {steps:,} steps; gap "
+        f"{run.final_gap:.3f} <= {bound.gap:.3f}, violation {run.final_violation[0]:.3f} <= {bound.violation(margin)}"
+    )
+    paper = fd.make_cmdp("paper-v1").problem()
+    for epsilon in (0.1, 0.01, 0.001, 0.0005):
+        wanted = fd.theory.zero_violation_margin(paper, epsilon**3, epsilon, steps_needed(epsilon, 4.0))
+        print(
+            f"paper-v1, epsilon = {epsilon:g}: a margin of {wanted:.3g} = {wanted / epsilon:.4g} epsilon, "
+            f"{steps_needed(epsilon, 4.0):.2g} steps"
+        )
 
 
 def margins(out: Path) -> None:
@@ -126,9 +173,33 @@ def margins(out: Path) -> None:
         )
 
 
+def potentials(out: Path) -> None:
+    """Two hundred points, each saddle point found from the one before it, against each found anew."""
+    cmdp = fd.make_cmdp("paper-v1")
+    schedules = fd.theory.theorem1(cmdp.problem(), margin_scale=5e-5)
+    at = np.unique(np.geomspace(1, 80_000, 246).astype(int))[-200:]
+    run = fd.iterate(cmdp, schedules, 80_000, snapshots=at.tolist())
+    fd.theory.saddle_path(cmdp, schedules, [1])
+    began = time.process_time()
+    path = fd.theory.potential_path(cmdp, run.snapshots, schedules)
+    warm = time.process_time() - began
+    began = time.process_time()
+    for k in at.tolist():
+        fd.theory.saddle_path(cmdp, schedules, [k])
+    cold = time.process_time() - began
+    print(f"{path.t.size} potentials: {warm:.2f} s of processor time; saddle points found anew {cold / warm:.1f} times")
+
+
 def main() -> None:
-    """One of the five, by name."""
-    what = {"margins": margins, "audit": audited, "statements": statements, "exponents": exponents, "last": last}
+    """One of the six, by name."""
+    what = {
+        "potentials": potentials,
+        "margins": margins,
+        "audit": audited,
+        "statements": statements,
+        "exponents": exponents,
+        "last": last,
+    }
     out = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).parents[1] / "docs" / "figures"
     what[sys.argv[1]](out)
 

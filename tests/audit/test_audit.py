@@ -56,7 +56,8 @@ def test_every_statement_has_a_row_and_a_word(found):
         "strong-duality", "saddle-policy",
         "saddle-multipliers", "interior", "event-thresholds", "event-rewards", "event-utilities",
         "event-transitions", "event-visits", "estimation-reward", "discrepancy", "threshold-all", "exponent-regret",
-        "exponent-violation", "theorem-1", "theorem-2-gap", "theorem-2-violation", "mirror-step", "entropy-to-go",
+        "exponent-violation", "theorem-1", "theorem-1-violation", "theorem-2-gap", "theorem-2-violation",
+        "theorem-2-zero", "mirror-step", "entropy-to-go",
         "q-bound", "q-exponential", "value-difference", "init-decay", "optimisation-rate", "statistical",
     } <= keys  # fmt: skip
     settings = set(table.filter(table["key"] == "lemma-1-one-step")["setting"])
@@ -96,7 +97,8 @@ def test_a_depth_of_nothing_is_refused(field):
 def test_errata_have_the_numbers_of_the_problem():
     problem = fd.Problem(states=20, actions=5, horizon=5, initial=0, thresholds=[2.5], slater_gap=2.5)
     text = {erratum.claim: erratum.number for erratum in errata(problem, 80_000)}
-    assert len(text) == 14
+    assert len(text) == 15
+    assert "T^0.48" in text["the sum has sqrt(8 H^3 C_B) before it"]
     ratio = th.corrected_error_constant(problem) / th.error_constant(problem)
     assert f"{ratio:.3f} times" in text["C_B bounds reward, utilities, entropy and thresholds"]
     assert "exponent 53.0" in text["C stands before the sum over j"]

@@ -10,7 +10,7 @@ import flexdome as fd
 from flexdome import theory as th
 from flexdome.audit import drift_witness, known, last_iterates, margin_cover, sweep_exponents
 from flexdome.audit.figures import exponents_figure, last_iterate_figure
-from flexdome.audit.last_iterate import last_iterate_findings, steps_needed
+from flexdome.audit.last_iterate import LastIterates, last_iterate_findings, steps_needed
 from flexdome.audit.trajectory import known_steps
 
 
@@ -186,6 +186,8 @@ def test_the_last_iterate_is_safe_where_the_margin_covers_the_multiplier_and_not
     short = [last_iterates(small(seed), epsilons, multiple=8.0, c_margin=0.2, label=str(seed)) for seed in range(20)]
     assert words(last_iterate_findings(short, "x"))["theorem-2-violation"] == "fails"
     assert 0.5 < np.mean([run.order[0] for run in safe]) < 1.6
+    assert found["theorem-2-gap"] == "holds"
+    assert found["theorem-2-zero"] == "vacuous"
     assert len(last_iterate_figure(safe).axes) == 2
 
 
@@ -211,3 +213,18 @@ def test_a_sweep_over_exponents_is_the_runs_it_says():
     assert rows[1].regret == pytest.approx(np.mean([run.strong_regret[-1] for run in runs]))
     assert rows[1].violation == pytest.approx(np.mean([run.strong_violation[-1] for run in runs]))
     assert len(exponents_figure(rows).axes) == 2
+
+
+def test_where_its_own_constants_say_zero_the_theorem_is_held_to_it():
+    """On numbers made up: a margin of 0.2 to 0.4, of which 0.15 suffices and 0.45 is half the gap."""
+
+    def run(violation: float, gap: float = 0.1) -> LastIterates:
+        epsilon, ones = np.array([0.1, 0.2]), np.ones(2)
+        return LastIterates("x", epsilon, 10 * ones, gap * ones, violation * ones, ones, 0.3 * ones, 0.15 * ones, 0.45,
+                            1.0, 2.0, 1.0)  # fmt: skip
+
+    assert words(last_iterate_findings([run(-0.1)], "x"))["theorem-2-zero"] == "holds"
+    assert words(last_iterate_findings([run(-0.1), run(0.01)], "x"))["theorem-2-zero"] == "fails"
+    assert words(last_iterate_findings([replace(run(0.01), half_gap=0.1)], "x"))["theorem-2-zero"] == "vacuous"
+    assert words(last_iterate_findings([replace(run(0.01), c_margin=0.5)], "x"))["theorem-2-zero"] == "vacuous"
+    assert words(last_iterate_findings([run(-0.1), run(-0.1, gap=0.31)], "x"))["theorem-2-gap"] == "fails"

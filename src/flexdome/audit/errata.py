@@ -94,6 +94,9 @@ def errata(problem: Problem, episodes: int, delta: float = 0.1, runs: Sequence[W
         Erratum("appendix E, (b')", "an arbitrarily small constant suffices", "with C_1 in it, but from when?",
                 f"below half of what the margin has to spare from t = 10^{spent[1]:.0f} on; "
                 f"C'' is 10^{math.log10(burn_in):.1f}"),
+        Erratum("appendix D, statistical error", "the sum has sqrt(8 H^3 C_B) before it",
+                "sqrt(2 H^3) times the sqrt(2 C_B) of the line above is sqrt(4 H^3 C_B)",
+                f"a factor sqrt(2) too much; with it t_0 of (c') would grow as T^{(math.sqrt(8.0) / 3.4) ** 4:.2f}"),
         Erratum("proof of Lemma 2", "lambda* is inside the box", "the argument needs tau log A < 1",
                 f"t > (log A)^6 = {math.log(A) ** 6:.3g}: long before C''"),
         Erratum("appendix F", "Phi_1 <= (H log A + (m/2)(4H/Xi)^2)^(1/2)", "the root belongs to sqrt(Phi_1)",

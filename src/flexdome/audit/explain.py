@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from flexdome.audit.cover import Cover, margin_cover
 from flexdome.cmdp.model import CMDP
 from flexdome.cmdp.problem import Problem
 from flexdome.cmdp.validation import as_int
 from flexdome.planning import slater_gap, solve
 from flexdome.theory import (
+    ViolationTerms,
     bonus_logs,
     burn_in_episode,
     composite_bound,
     dual_side,
     error_constant,
+    margin_parts,
     regret_bound_start,
     regret_terms,
     theorem1,
+    violation_bound_start,
+    violation_terms,
+    zero_violation_margin,
 )
 from flexdome.theory.constants import LONGEST, as_confidence
 
@@ -83,6 +90,7 @@ def _theorem1(problem: Problem, T: int, delta: float) -> str:
     terms = regret_terms(problem, math.log(T), delta, start)
     total, begins = terms.total / LOG10, regret_bound_start(problem, delta)
     largest = max(range(6), key=lambda k: terms[k])
+    short, forever = (violation_terms(problem, x, delta, start) for x in (math.log(T), 1e6))
     rows = "\n".join(f"| {name} | {_power(terms[k])} |" for k, name in enumerate(NAMES))
     word = (
         "So at this T the theorem says nothing: any learner at all has less regret, and less violation, than it allows."
@@ -98,8 +106,20 @@ def _theorem1(problem: Problem, T: int, delta: float) -> str:
         f"Until then regret and violation are bounded by H an episode.\n\n"
         f"The bound on the strong regret at T = {T:,}, term by term; T H is {_power(math.log(T * H))}:\n\n"
         f"| term | bound |\n|---|---|\n{rows}\n\n"
-        f"The largest is {NAMES[largest]}. {word} The bound is below T H from T = {_power(begins)} on."
+        f"The largest is {NAMES[largest]}. {word} The bound is below T H from T = {_power(begins)} on.\n\n"
+        f"The bound on the strong violation at this T is {_power(short.total)}. The constant that the theorem promises "
+        f"is {_constant(problem, forever, delta)}."
     )
+
+
+def _constant(problem: Problem, terms: ViolationTerms, delta: float) -> str:
+    """The sum of (a') to (d') after T = e^(10^6) episodes, where all but (c') have ended."""
+    if margin_parts(problem).initial <= 0.0:
+        return "not there: the margin leaves nothing for (a') and (b') at so small a Slater gap"
+    rest = float(np.logaddexp(terms.burn_in, np.logaddexp(terms.initial, terms.optimisation)))
+    most = "the burn-in" if terms.burn_in > terms.optimisation else "(b'), for the C of the first step"
+    begins = violation_bound_start(problem, delta)
+    return f"{_power(rest)}, most of it {most}; the bound is below T H from T = {_power(begins)} on"
 
 
 def _power(log: float) -> str:
@@ -161,11 +181,12 @@ def _least(cover: Cover, when: str) -> str:
 
 def _theorem2(cmdp: CMDP, problem: Problem) -> str:
     multiplier = float(solve(cmdp).multipliers.max())
+    wanted = zero_violation_margin(problem, 0.1**3, 0.1, math.ceil(0.1**-4 * math.log(10))) / 0.1
     return (
         "## Theorem 2, the last iterate of a known model\n\n"
         "With eta = epsilon^3, tau = epsilon and a margin c epsilon, after about epsilon^(-4) log(1/epsilon) steps the "
         "last policy has a gap of the order of epsilon and no violation. For epsilon = 0.1 that is "
         f"{math.ceil(0.1**-4 * math.log(10)):,} steps. The theorem wants c larger than a sum of constants in which C "
-        f"appears; at the saddle point c > lambda* = {multiplier:.3g} is enough. The violation allowed by Lemma 2's "
-        f"bound would be zero for c > 4H/Xi = {dual_side(problem):.3g} and a potential of nothing."
+        f"appears: {wanted:.3g} for epsilon = 0.1, a margin of {0.1 * wanted:.3g} where half the Slater gap is "
+        f"{0.5 * problem.slater_gap:.3g}. At the saddle point c > lambda* = {multiplier:.3g} is enough."
     )

@@ -18,14 +18,18 @@ from flexdome.theory import (
     PotentialPath,
     initial_decay,
     optimisation_sums,
+    regret_bound_start,
     regret_terms,
     reward_bound,
     violation_bound,
+    violation_bound_start,
+    violation_terms,
 )
 from flexdome.theory.schedules import Schedules
 
 __all__ = ["Learned", "exponent_findings", "learned_lemma2_findings", "rate_findings", "theorem_findings"]
 
+LOG10 = math.log(10.0)
 REGRET, VIOLATION = 5.0 / 6.0, 0.1  # claimed; an exponent below 0.1 counts as near-constant, as in analysis.verdicts
 
 
@@ -126,11 +130,18 @@ def rate_findings(episodes: int) -> list[Finding]:
 
 
 def theorem_findings(problem: Problem, delta: float, episodes: int, setting: str) -> list[Finding]:
-    """Theorem 1's bound on the strong regret at T, as a mean over episodes."""
-    terms = regret_terms(problem, math.log(episodes), delta)
-    right = math.exp(min(terms.total - math.log(episodes), 700.0))
-    H = float(problem.horizon)
-    series = [Series("bound", np.array([episodes]), np.array([H]), np.array([right]))]
-    note = f"log10 of the bound {terms.total / math.log(10):.1f}, of T H {math.log10(episodes * H):.1f}"
-    return [judged("theorem-1", f"Theorem 1's regret bound at T = {episodes:,}", "appendix E", setting, series, H, note,
-                   "regret for each episode")]  # fmt: skip
+    """Theorem 1's bounds on strong regret and violation at T, as means over episodes."""
+    H, log_T = float(problem.horizon), math.log(episodes)
+    found = []
+    for key, what, terms, begins in (
+        ("theorem-1", "regret", regret_terms(problem, log_T, delta).total, regret_bound_start(problem, delta)),
+        ("theorem-1-violation", "violation", violation_terms(problem, log_T, delta).total,
+         violation_bound_start(problem, delta)),
+    ):  # fmt: skip
+        right = math.exp(min(terms - log_T, 700.0))
+        series = [Series("bound", np.array([episodes]), np.array([H]), np.array([right]))]
+        note = f"log10 of the bound {terms / LOG10:.1f}, of T H {math.log10(episodes * H):.1f}; below it from T = "
+        note += f"10^{begins / LOG10:.1f} on"
+        found.append(judged(key, f"Theorem 1's {what} bound at T = {episodes:,}", "appendix E", setting, series, H,
+                            note, f"{what} for each episode"))  # fmt: skip
+    return found

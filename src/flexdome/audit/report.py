@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from flexdome.audit.errata import Erratum
-from flexdome.audit.figures import counts_figure, finding_figure
+from flexdome.audit.figures import counts_figure, finding_figure, last_iterate_figure
+from flexdome.audit.last_iterate import LastIterates
 from flexdome.audit.verdicts import Finding
 from flexdome.cmdp.archive import write_whole
 from flexdome.figures import save
@@ -24,6 +25,7 @@ class Part:
     learner: str
     findings: tuple[Finding, ...]
     errata: tuple[Erratum, ...]
+    last: tuple[LastIterates, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class Audit:
                 if finding.series:
                     stem = folder / _name(f"{finding.key}-{finding.setting}")
                     files += save(finding_figure(finding), stem, formats=("png",))
+            if part.last:
+                files += save(last_iterate_figure(part.last), folder / "theorem-2", formats=("png",))
             counted = [finding for finding in part.findings if finding.share is not None]
             if counted:
                 files += save(counts_figure(counted), folder / "events", formats=("png",))

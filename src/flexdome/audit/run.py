@@ -124,7 +124,7 @@ def _part(environment: str, name: str, runs: list[RunSpec], depth: Depth) -> Par
     found += rate_findings(T) + theorem_findings(problem, delta, T, "no scale")
     ends = [_last(run, depth) for run in runs[:2]]
     found += last_iterate_findings(ends, f"known model, c_margin = {ends[0].c_margin:.3g}")
-    return Part(environment, name, tuple(found), tuple(errata(problem, T, delta, watched)))
+    return Part(environment, name, tuple(found), tuple(errata(problem, T, delta, watched)), tuple(ends))
 
 
 def _last(run: RunSpec, depth: Depth) -> Any:

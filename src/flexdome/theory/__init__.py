@@ -26,6 +26,7 @@ from flexdome.theory.convergence import (
 )
 from flexdome.theory.drift import multiplier_drift_bound, potential_drift_bound
 from flexdome.theory.identities import MirrorStep, ValueDifference, kl, mirror_step, value_difference
+from flexdome.theory.last_iterate import LastIterateTerms, last_iterate_terms, zero_violation_margin
 from flexdome.theory.potential import Potential, PotentialPath, potential, potential_path, saddle_path
 from flexdome.theory.rates import (
     OPTIMISATION_CONSTANT,
@@ -58,11 +59,13 @@ from flexdome.theory.tradeoff import (
     reward_bound,
     violation_bound,
 )
+from flexdome.theory.violation import ViolationTerms, statistical_decay, violation_bound_start, violation_terms
 
 __all__ = [
     "OPTIMISATION_CONSTANT",
     "Coefficients",
     "EstimationBounds",
+    "LastIterateTerms",
     "MarginParts",
     "MirrorStep",
     "Potential",
@@ -70,6 +73,7 @@ __all__ = [
     "RegretTerms",
     "Schedules",
     "ValueDifference",
+    "ViolationTerms",
     "bonus_logs",
     "burn_in",
     "burn_in_episode",
@@ -92,6 +96,7 @@ __all__ = [
     "initial_decay",
     "initial_potential_bound",
     "kl",
+    "last_iterate_terms",
     "log_optimisation_coefficient",
     "log_primal_constant",
     "margin_coefficient",
@@ -112,6 +117,7 @@ __all__ = [
     "regret_terms",
     "reward_bound",
     "saddle_path",
+    "statistical_decay",
     "statistical_dominance_episode",
     "step_error",
     "step_weights",
@@ -121,5 +127,8 @@ __all__ = [
     "uniform_threshold_width",
     "value_difference",
     "violation_bound",
+    "violation_bound_start",
+    "violation_terms",
     "visit_bound",
+    "zero_violation_margin",
 ]

@@ -45,7 +45,7 @@ def harmonic(t: npt.ArrayLike) -> Float:
 def initial_decay(t: npt.ArrayLike) -> Float:
     """exp(-sum_{j <= t} eta_j tau_j / 2) = exp(-H_t / 2), Theta(t^(-1/2)) (Lemma "init decay").
 
-    t^(1/2) times it falls to exp(-gamma / 2) = 0.749 from exp(-1/2) = 0.607 at t = 1 upwards.
+    t^(1/2) times it rises from exp(-1/2) = 0.607 at t = 1 to exp(-gamma / 2) = 0.749.
     """
     decay: Float = np.exp(-0.5 * harmonic(t))
     return decay
@@ -81,7 +81,7 @@ def step_weights(eta: npt.ArrayLike, tau: npt.ArrayLike) -> Float:
     """f_{t,j} = eta_j exp(-sum_{k=j+1}^t eta_k tau_k) for j = 1, ..., t = n (Lemma "Bound on the statistical error").
 
     The proof sums by parts because "the ratio f_{t,j+1} / f_{t,j} is greater than 1 for all j"; with Theorem 1's
-    schedules it is (j / (j+1))^(5/6) exp(1 / (j+1)), 0.925 at j = 1 and 0.996 at j = 2, and above 1 from j = 3 on.
+    schedules it is (j / (j+1))^(5/6) exp(1 / (j+1)), 0.925 at j = 1 and 0.995 at j = 2, and above 1 from j = 3 on.
     """
     eta_, tau_ = as_array("eta", eta)[0], as_array("tau", tau)[0]
     if eta_.ndim != 1 or eta_.shape != tau_.shape:
