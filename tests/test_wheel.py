@@ -1,0 +1,107 @@
+"""The package as others get it: built, installed where nothing else is, and tried outside the checkout."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TRIED = """
+import flexdome as fd
+from importlib.metadata import version
+
+assert version("flexdome") == fd.__version__
+assert "site-packages" in fd.__file__, fd.__file__
+cmdp = fd.make_cmdp("media-v1")
+assert abs(fd.solve(cmdp).value - 3.2533) < 1e-4
+history = fd.simulate(fd.FlexDOME(cmdp.problem(), episodes=50), cmdp)
+assert history.strong_violation.shape == (50,)
+assert all(entry.load() for entry in fd.LEARNERS.values())
+from flexdome.experiments import named_experiment
+assert named_experiment("fixed").seeds
+from flexdome.report import make_page
+print("whole")
+"""
+
+
+def run(*command, **options):
+    """What a command prints; its complaint is that of the test."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, ROOT)
+    (path,) = folder.glob("flexdome-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name))
+
+
+def test_a_wheel_works_in_a_clean_environment_outside_the_checkout(wheel, tmp_path):
+    venv.create(tmp_path / "clean", with_pip=False, symlinks=True)
+    python = tmp_path / "clean" / "bin" / "python"
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "-q",
+        "--no-compile",
+        "-c",
+        ROOT / "constraints.txt",
+    ]
+    done = subprocess.run([*map(str, install), str(wheel)], capture_output=True, text=True, timeout=600)
+    if done.returncode and re.search(r"No matching distribution|Temporary failure|Connection|timed out", done.stderr):
+        pytest.skip(f"the dependencies cannot be fetched here: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    elsewhere = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    assert run(python, "-c", TRIED, cwd=tmp_path, env=elsewhere).strip() == "whole"
+    said = run(tmp_path / "clean" / "bin" / "flexdome", "--version", cwd=tmp_path, env=elsewhere)
+    assert PROJECT["version"] in said
+
+
+def test_the_page_of_a_package_has_no_link_to_a_file_beside_it(metadata):
+    text = metadata.get_payload()
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith("https://")] == []
+    source = PROJECT["urls"]["Source"]
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
+    assert pictures
+    for picture in pictures:
+        path = picture.removeprefix(f"{source}/raw/main/")
+        assert (ROOT / path).is_file(), picture
+
+
+def test_the_metadata_name_authors_pages_and_the_pythons_that_were_tried(metadata):
+    assert metadata["Author"] == "The flexdome developers"
+    assert {"Source", "Changelog", "Paper"} <= {line.partition(",")[0] for line in metadata.get_all("Project-URL")}
+    stated = [line.rpartition(" ")[2] for line in metadata.get_all("Classifier") if re.search(r":: 3\.\d+$", line)]
+    assert stated == ["3.11", "3.12", "3.13"]
+
+
+def test_the_citation_is_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert citation["references"][0]["identifiers"][0]["value"] == "arXiv:2602.10917"
+    assert f"## {PROJECT['version']} ({citation['date-released']})" in (ROOT / "CHANGELOG.md").read_text()
