@@ -84,7 +84,7 @@ def test_the_page_of_a_package_has_no_link_to_a_file_beside_it(metadata):
     text = metadata.get_payload()
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert len(links) > 10
-    assert [link for link in links if not link.startswith("https://")] == []
+    assert [link for link in links if not re.match("https?:", link)] == []
     source = PROJECT["urls"]["Source"]
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
     assert pictures
