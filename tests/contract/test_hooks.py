@@ -12,6 +12,7 @@ import pytest
 import flexdome as fd
 from flexdome.learners import Learner
 from flexdome.learners.options import option_names
+from flexdome.learners.programs.family import ProgramLearner
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -83,3 +84,7 @@ def test_what_a_file_has_are_the_constructors_own_options(name):
     options = {"safe_policy": fd.safe_policy(cmdp, 0.1)} if "safe policy" in fd.LEARNERS[name].needs else {}
     learner = fd.make_learner(name, cmdp.problem(), episodes=7, **options)
     assert set(learner.options()) <= set(option_names(type(learner)))
+    if type(learner).options in (Learner.options, ProgramLearner.options):
+        assert learner.options().keys() == set(option_names(type(learner)))
+    else:
+        assert name in ("proxdome", "suredome", "guard")  # whose options are kept elsewhere

@@ -106,13 +106,13 @@ def _part(environment: str, name: str, runs: list[RunSpec], depth: Depth) -> Par
     cmdp = first.make_cmdp()
     learner = first.make_learner(cmdp)
     assert isinstance(learner, FlexDOME)
-    delta, problem = float(learner._given["delta"]), learner.problem
+    delta, problem = float(learner.options()["delta"]), learner.problem
     setting = f"{len(runs)} runs, T = {T:,}"
     found: list[Finding] = []
     found += exponent_findings(learned, setting) + learned_lemma2_findings(learned, setting)
     found += _known(runs, depth)
     watched: list[Watched] = []
-    for scale, words in ((1.0, "unscaled bonuses"), (float(learner._given["bonus_scale"]), "its own bonuses")):
+    for scale, words in ((1.0, "unscaled bonuses"), (float(learner.options()["bonus_scale"]), "its own bonuses")):
         if scale == 1.0 and words != "unscaled bonuses":
             continue
         watched = list(_watched(runs, depth, scale, delta))

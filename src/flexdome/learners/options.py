@@ -24,6 +24,7 @@ from flexdome.theory.schedules import LARGEST_SCALE
 
 __all__ = [
     "Tuning",
+    "Unvisited",
     "as_json",
     "checked",
     "chosen",
@@ -32,30 +33,30 @@ __all__ = [
     "option_names",
     "stored_options",
     "switch",
-    "untried",
+    "unvisited_rule",
 ]
 
 Tuning = Literal["theory", "practical"]
+Unvisited = Literal["paper", "optimistic"]
 
 
 def chosen(
-    tuning: str,
-    theory: Mapping[str, float],
-    practical: Mapping[str, float],
-    given: Mapping[str, float | None],
+    tuning: str, theory: Mapping[str, float], practical: Mapping[str, float], given: Mapping[str, Any]
 ) -> dict[str, float]:
-    """The constants in force, each a non-negative number."""
+    """The constants that ``theory`` names, as they are in force, each a non-negative number.
+
+    ``given`` has them by name, or None (a constructor's ``locals()``; what else is there does not matter).
+    """
     base = theory if one_of("tuning", tuning, ("theory", "practical")) == "theory" else practical
     return {
-        name: as_float(name, base[name] if value is None else value, 0.0, LARGEST_SCALE)
-        for name, value in given.items()
+        name: as_float(name, base[name] if given[name] is None else given[name], 0.0, LARGEST_SCALE) for name in theory
     }
 
 
-def untried(tuning: str, unvisited: str | None, practical: str) -> bool:
-    """Whether actions never tried are optimistic: as given, else as the paper has it, else as the sweep chose."""
-    value = ("paper" if tuning == "theory" else practical) if unvisited is None else unvisited
-    return one_of("unvisited", value, ("paper", "optimistic")) == "optimistic"
+def unvisited_rule(tuning: str, unvisited: Unvisited | None) -> Unvisited:
+    """What an action never tried is worth: as given, else as the paper has it, else, as the sweep chose, the most."""
+    value = ("paper" if tuning == "theory" else "optimistic") if unvisited is None else unvisited
+    return "optimistic" if one_of("unvisited", value, ("paper", "optimistic")) == "optimistic" else "paper"
 
 
 def checked(problem: Problem, episodes: int, delta: float) -> tuple[int, float]:
@@ -87,10 +88,11 @@ def keep(learner: Any, given: Mapping[str, Any]) -> None:
     vars(learner).update({name: value for name, value in given.items() if name in names})
 
 
-def stored_options(learner: Any) -> dict[str, Any]:
-    """The options of ``learner`` as JSON: what its attributes of those names are."""
-    stored = {}
+def stored_options(learner: Any, **stored: Any) -> dict[str, Any]:
+    """The options of ``learner`` as JSON: ``stored``, and for the others what its attributes of those names are."""
     for name in option_names(type(learner)):
+        if name in stored:
+            continue
         if not hasattr(learner, name):
             raise ValidationError(
                 f"{type(learner).__name__} has an option {name} and no attribute {name}; "

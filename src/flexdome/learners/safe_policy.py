@@ -12,6 +12,7 @@ from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import Float, as_array, check_range, check_rows, frozen, shown
 from flexdome.errors import FlexDOMEError, ValidationError
+from flexdome.learners.options import as_json
 from flexdome.learners.programs.confidence import Estimates
 from flexdome.planning import SafePolicy
 from flexdome.planning.evaluation import evaluate_batch
@@ -58,8 +59,8 @@ def as_safe_policy(learner: str, problem: Problem, given: Any) -> SafePolicy:
 
 def stored_safe_policy(safe: SafePolicy) -> dict[str, list[Any]]:
     """The policy for the header of a file; numbers come back exactly."""
-    policy: Float = safe.policy
-    return {"policy": policy.tolist(), "utilities": safe.utilities.tolist()}
+    stored: dict[str, list[Any]] = as_json("safe_policy", safe)
+    return stored
 
 
 def safe_policy_values(safe: SafePolicy, est: Estimates, mu: Float) -> Float:

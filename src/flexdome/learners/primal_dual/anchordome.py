@@ -25,7 +25,7 @@ from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import as_float
 from flexdome.errors import ValidationError
 from flexdome.kernels.borrow import hold
-from flexdome.learners.options import checked
+from flexdome.learners.options import checked, keep
 from flexdome.learners.primal_dual.anchor_kernels import Anchor, open_anchors, record_anchored, step_anchored
 from flexdome.learners.primal_dual.family import PrimalDualLearner
 from flexdome.learners.seen.counts import _zeros
@@ -74,33 +74,24 @@ class AnchorDOME(PrimalDualLearner):
         episodes, delta = checked(problem, episodes, delta)
         L_r, L_p = bonus_logs(problem, episodes, delta)
         bonus_scale = as_float("bonus_scale", bonus_scale, 0.0, LARGEST_SCALE)
-        eta = as_float("step_size", step_size, 0.0, LARGEST_SCALE)
-        tau = as_float("regularisation", regularisation, 0.0, LARGEST_SCALE)
-        if eta * tau > 1.0:
+        step_size = as_float("step_size", step_size, 0.0, LARGEST_SCALE)
+        regularisation = as_float("regularisation", regularisation, 0.0, LARGEST_SCALE)
+        if step_size * regularisation > 1.0:
             raise ValidationError(
-                f"step_size is {eta!r} and regularisation is {tau!r}; their product must not exceed 1"
+                f"step_size is {step_size!r} and regularisation is {regularisation!r}; their product must not exceed 1"
             )
         margin_scale = as_float("margin_scale", margin_scale, 0.0, LARGEST_SCALE)
-        self.anchor_rate = as_float("anchor_rate", anchor_rate, low=0.0, high=1.0)
+        anchor_rate = self.anchor_rate = as_float("anchor_rate", anchor_rate, low=0.0, high=1.0)
+        keep(self, locals())
         super().__init__(
             problem,
             episodes=episodes,
             seed=seed,
-            schedules=Schedules(eta=eta, tau=tau, margin=Power(margin_scale, -0.5)),
+            schedules=Schedules(eta=step_size, tau=regularisation, margin=Power(margin_scale, -0.5)),
             bonus=(bonus_scale * math.sqrt(L_r), bonus_scale * problem.horizon * math.sqrt(L_p), 0.0),
             dual_bound=4.0 * problem.horizon / problem.slater_gap,
             optimistic=True,
         )
-        self._given = {
-            "episodes": episodes,
-            "delta": delta,
-            "seed": self.seed,
-            "step_size": eta,
-            "regularisation": tau,
-            "anchor_rate": self.anchor_rate,
-            "margin_scale": margin_scale,
-            "bonus_scale": bonus_scale,
-        }
         H, _, A = self.model.shape
         logits, lam = _zeros(H * A * self.model.C), np.zeros(problem.constraints)
         self.anchor = hold(Anchor(logits, lam, np.zeros(H, dtype=np.int64)))

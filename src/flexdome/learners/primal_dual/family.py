@@ -65,7 +65,6 @@ class PrimalDualLearner(Learner):
 
     how = "small steps towards reward plus what each constraint is worth, which grows while it is short"
     runner: ClassVar[str] = "flexdome.simulation.runners.primal_dual:PrimalDual"
-    _given: dict[str, Any]  # a member's own options, as it was made with them
 
     def __init__(
         self,
@@ -85,9 +84,9 @@ class PrimalDualLearner(Learner):
                 f"bonus_scale is too large for this problem: the bonus it gives is {max(bonus):g}; "
                 f"it must be at most {LARGEST:g}"
             )
-        bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
+        self.dual_bound = as_float("dual_bound", dual_bound, low=0.0, high=LARGEST)
         self.model = OptimisticModel(problem, form.get("slips", False))
-        self.settings = self._made_settings(bonus, bound, **form)
+        self.settings = self._made_settings(bonus, self.dual_bound, **form)
         self.model.reveal(problem, self.settings, set_all_bases)
         self._table_first = 1
         self._table: tuple[Float, Float, Float] | None = None
@@ -210,10 +209,6 @@ class PrimalDualLearner(Learner):
     def seen_counts(self) -> Seen:
         """What was counted, for :meth:`certify`."""
         return dense_counts(self.problem, self.model, int(self.visits[0].sum()))
-
-    def options(self) -> dict[str, Any]:
-        """The constructor's options, as JSON."""
-        return dict(self._given)
 
     def state(self) -> Arrays:
         """Everything learned, as arrays."""

@@ -31,16 +31,15 @@ import math
 from typing import ClassVar, Literal
 
 from flexdome.cmdp.problem import Problem, as_problem
-from flexdome.cmdp.validation import as_float, as_int, shown
+from flexdome.cmdp.validation import as_int, shown
 from flexdome.errors import ValidationError
+from flexdome.learners.options import Unvisited, chosen, keep, switch
 from flexdome.learners.primal_dual.family import PrimalDualLearner
 from flexdome.theory import Schedules, bonus_logs, theorem1
 from flexdome.theory.constants import LONGEST, as_confidence
-from flexdome.theory.schedules import LARGEST_SCALE
 
 __all__ = ["FlexDOME"]
 
-Unvisited = Literal["paper", "optimistic"]
 SCALES = ("bonus_scale", "margin_scale", "step_scale", "regularisation_scale")
 TUNINGS: dict[str, tuple[tuple[float, float, float, float], Unvisited]] = {  # the scales, unvisited
     "stated": ((1e-3, 1e-5, 1.0, 1.0), "paper"),
@@ -100,7 +99,7 @@ class FlexDOME(PrimalDualLearner):
         regularisation: bool = True,
         step_scale: float | None = None,
         regularisation_scale: float | None = None,
-        unvisited: Literal["paper", "optimistic"] | None = None,
+        unvisited: Unvisited | None = None,
         scale_entropy_bonus: bool = True,
         dual_bound: float | None = None,
     ) -> None:
@@ -108,48 +107,33 @@ class FlexDOME(PrimalDualLearner):
         if not isinstance(tuning, str) or tuning not in TUNINGS:
             raise ValidationError(f"tuning is {shown(tuning)}; it must be one of {', '.join(TUNINGS)}")
         defaults, unvisited_default = TUNINGS[tuning]
-        given = (bonus_scale, margin_scale, step_scale, regularisation_scale)
-        scales = {
-            name: as_float(name, default if value is None else value, 0.0, LARGEST_SCALE)
-            for name, default, value in zip(SCALES, defaults, given, strict=True)
-        }
+        scales = chosen("theory", dict(zip(SCALES, defaults, strict=True)), {}, locals())
         unvisited = unvisited_default if unvisited is None else unvisited
-        switches = {"margin": margin, "regularisation": regularisation, "scale_entropy_bonus": scale_entropy_bonus}
-        for name, switch in switches.items():
-            if not isinstance(switch, bool):
-                raise ValidationError(f"{name} is {shown(switch)}; it must be True or False")
+        margin, regularisation = switch("margin", margin), switch("regularisation", regularisation)
+        scale_entropy_bonus = switch("scale_entropy_bonus", scale_entropy_bonus)
         if not isinstance(unvisited, str) or unvisited not in ("paper", "optimistic"):
             raise ValidationError(f"unvisited is {shown(unvisited)}; it must be 'paper' or 'optimistic'")
         if not isinstance(schedules, Schedules | None):
             raise ValidationError(f"schedules is {shown(schedules)}; it must be a Schedules or None")
         as_problem(problem)
+        keep(self, {**locals(), **scales})
         H, A = problem.horizon, problem.actions
         L_r, L_p = bonus_logs(problem, episodes, delta)
         scale = scales.pop("bonus_scale")
         phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
         entropy_scale = scale if scale_entropy_bonus else 1.0
-        chosen = theorem1(problem, delta, **scales) if schedules is None else schedules
+        own = theorem1(problem, delta, **scales) if schedules is None else schedules
         if not margin:
-            chosen = Schedules(chosen.eta, chosen.tau, 0.0)
+            own = Schedules(own.eta, own.tau, 0.0)
         if not regularisation:
-            chosen = Schedules(chosen.eta, 0.0, chosen.margin)
+            own = Schedules(own.eta, 0.0, own.margin)
         super().__init__(
             problem,
             episodes=episodes,
             seed=seed,
-            schedules=chosen,
+            schedules=own,
             bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(A)),
             optimistic=unvisited == "optimistic",
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
         )
         self.own_schedules = schedules is not None
-        self._given = {
-            "episodes": episodes,
-            "delta": delta,
-            "bonus_scale": scale,
-            **scales,
-            "seed": self.seed,
-            **switches,
-            "unvisited": unvisited,
-            "dual_bound": self.settings.dual_bound,
-        }

@@ -33,7 +33,7 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import as_float
 from flexdome.errors import ValidationError
-from flexdome.learners.options import Tuning, checked, chosen, one_of, untried
+from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, one_of, unvisited_rule
 from flexdome.learners.primal_dual.family import PrimalDualLearner
 from flexdome.learners.primal_dual.kernels import first_plan
 from flexdome.theory.constants import LEAST
@@ -91,13 +91,12 @@ class OptPessPrimalDual(PrimalDualLearner):
         bonus_factor: float | None = None,
         margin_factor: float | None = None,
         event_delta: float | None = None,
-        unvisited: Literal["paper", "optimistic"] | None = None,
+        unvisited: Unvisited | None = None,
         threshold_estimate: Literal["mean", "last"] = "mean",
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         theory = {"bonus_scale": 1.0, "margin_scale": 1.0, "weight_scale": 1.0}
-        given = {"bonus_scale": bonus_scale, "margin_scale": margin_scale, "weight_scale": weight_scale}
-        numbers = chosen(tuning, theory, PRACTICAL, given)
+        numbers = chosen(tuning, theory, PRACTICAL, locals())
         S, A, H = problem.states, problem.actions, problem.horizon
         constants = {
             "bonus_factor": 1.0 + H * math.sqrt(S) if bonus_factor is None else bonus_factor,
@@ -114,6 +113,9 @@ class OptPessPrimalDual(PrimalDualLearner):
         root = numbers["bonus_scale"] * c_b * math.sqrt(math.log(episodes / each))
         told = any(part is not None for part in (problem.rewards, problem.utilities, problem.transitions))
         of_means = root / c_b if told and c_b > 1.0 else root  # the 1 of c_b; where nothing is known they stay together
+        unvisited = unvisited_rule(tuning, unvisited)
+        latest = one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last"
+        keep(self, {**locals(), **numbers, **constants})
         super().__init__(
             problem,
             episodes=episodes,
@@ -125,18 +127,8 @@ class OptPessPrimalDual(PrimalDualLearner):
             ),
             bonus=(of_means, root - of_means, 0.0),
             dual_bound=LARGEST,
-            optimistic=untried(tuning, unvisited, "optimistic"),
+            optimistic=unvisited == "optimistic",
             greedy=True,
-            latest=one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last",
+            latest=latest,
         )
-        self._given = {
-            "episodes": episodes,
-            "delta": delta,
-            "seed": self.seed,
-            "tuning": tuning,
-            "threshold_estimate": threshold_estimate,
-            **numbers,
-            **constants,
-            "unvisited": "optimistic" if self.settings.form.optimistic else "paper",
-        }
         first_plan(self.model.core, self.settings, self._step, self._alpha)

@@ -31,7 +31,7 @@ from typing import ClassVar, Literal
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import as_float
-from flexdome.learners.options import Tuning, checked, chosen, one_of, untried
+from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, one_of, unvisited_rule
 from flexdome.learners.primal_dual.family import PrimalDualLearner
 from flexdome.theory import Schedules
 from flexdome.theory.schedules import LARGEST_SCALE
@@ -75,7 +75,7 @@ class OptPrimalDual(PrimalDualLearner):
         dual_policy: Literal["current", "next"] = "current",
         reward_bonus_factor: float = 2.0,
         reward_bonus_size: float = 6.0,
-        unvisited: Literal["paper", "optimistic"] | None = None,
+        unvisited: Unvisited | None = None,
         threshold_estimate: Literal["mean", "last"] = "mean",
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
@@ -86,13 +86,15 @@ class OptPrimalDual(PrimalDualLearner):
             "policy_step": math.sqrt(2.0 * math.log(A) / (H**2 * (1.0 + m * rho) ** 2 * episodes)),
             "dual_step": rho / math.sqrt(H**2 * m * episodes),
         }
-        given = {"bonus_scale": bonus_scale, "policy_step": policy_step, "dual_step": dual_step}
-        numbers = chosen(tuning, theory, PRACTICAL, given)
+        numbers = chosen(tuning, theory, PRACTICAL, locals())
         L_p = math.log(6.0 * S * A * H * episodes / delta)
-        factor = as_float("reward_bonus_factor", reward_bonus_factor, 0.0, LARGEST_SCALE)
-        size = as_float("reward_bonus_size", reward_bonus_size, 1.0, LARGEST_SCALE)
-        L = factor * math.log(size * S * A * H * (m + 1) * episodes / delta)
+        reward_bonus_factor = as_float("reward_bonus_factor", reward_bonus_factor, 0.0, LARGEST_SCALE)
+        reward_bonus_size = as_float("reward_bonus_size", reward_bonus_size, 1.0, LARGEST_SCALE)
+        L = reward_bonus_factor * math.log(reward_bonus_size * S * A * H * (m + 1) * episodes / delta)
         following = one_of("dual_policy", dual_policy, ("current", "next")) == "next"
+        latest = one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last"
+        unvisited = unvisited_rule(tuning, unvisited)
+        keep(self, {**locals(), **numbers})
         scale = numbers["bonus_scale"]
         super().__init__(
             problem,
@@ -102,21 +104,8 @@ class OptPrimalDual(PrimalDualLearner):
             bonus=(scale * math.sqrt(L), scale * 2.0 * H * math.sqrt(L_p), 0.0, scale * H * S * 14.0 / 3.0 * L_p),
             dual_bound=rho,
             variance=True,
-            optimistic=untried(tuning, unvisited, "optimistic"),
+            optimistic=unvisited == "optimistic",
             dual_step=numbers["dual_step"],
             next_policy=following,
-            latest=one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last",
+            latest=latest,
         )
-        self._given = {
-            "episodes": episodes,
-            "delta": delta,
-            "seed": self.seed,
-            "tuning": tuning,
-            "threshold_estimate": threshold_estimate,
-            **numbers,
-            "dual_bound": self.settings.dual_bound,
-            "dual_policy": dual_policy,
-            "reward_bonus_factor": factor,
-            "reward_bonus_size": size,
-            "unvisited": "optimistic" if self.settings.form.optimistic else "paper",
-        }

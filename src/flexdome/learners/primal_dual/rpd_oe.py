@@ -22,7 +22,7 @@ import math
 from typing import ClassVar, Literal
 
 from flexdome.cmdp import Problem
-from flexdome.learners.options import Tuning, checked, chosen, one_of, switch, untried
+from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, one_of, switch, unvisited_rule
 from flexdome.learners.primal_dual.family import PrimalDualLearner
 from flexdome.theory import Schedules, bonus_logs
 
@@ -61,18 +61,21 @@ class RPDOE(PrimalDualLearner):
         exponent_tau: float | None = None,
         scale_entropy_bonus: bool = True,
         dual_bound: float | None = None,
-        unvisited: Literal["paper", "optimistic"] | None = None,
+        unvisited: Unvisited | None = None,
         threshold_estimate: Literal["mean", "last"] = "mean",
     ) -> None:
         theory = {"bonus_scale": 1.0, "exponent_eta": 0.75, "exponent_tau": 0.125}
-        given = {"bonus_scale": bonus_scale, "exponent_eta": exponent_eta, "exponent_tau": exponent_tau}
         episodes, delta = checked(problem, episodes, delta)
-        numbers = chosen(tuning, theory, PRACTICAL, given)
+        numbers = chosen(tuning, theory, PRACTICAL, locals())
+        unvisited = unvisited_rule(tuning, unvisited)
+        scale_entropy_bonus = switch("scale_entropy_bonus", scale_entropy_bonus)
+        latest = one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last"
+        keep(self, {**locals(), **numbers})
         H, A = problem.horizon, problem.actions
         L_r, L_p = bonus_logs(problem, episodes, delta)
         scale = numbers["bonus_scale"]
         phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
-        entropy_scale = scale if switch("scale_entropy_bonus", scale_entropy_bonus) else 1.0
+        entropy_scale = scale if scale_entropy_bonus else 1.0
         super().__init__(
             problem,
             episodes=episodes,
@@ -81,18 +84,7 @@ class RPDOE(PrimalDualLearner):
                 eta=float(episodes) ** -numbers["exponent_eta"], tau=float(episodes) ** -numbers["exponent_tau"]
             ),
             bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(A)),
-            optimistic=untried(tuning, unvisited, "optimistic"),
+            optimistic=unvisited == "optimistic",
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
-            latest=one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last",
+            latest=latest,
         )
-        self._given = {
-            "episodes": episodes,
-            "delta": delta,
-            "seed": self.seed,
-            "tuning": tuning,
-            "threshold_estimate": threshold_estimate,
-            **numbers,
-            "scale_entropy_bonus": scale_entropy_bonus,
-            "dual_bound": self.settings.dual_bound,
-            "unvisited": "optimistic" if self.settings.form.optimistic else "paper",
-        }

@@ -43,7 +43,7 @@ import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.errors import ValidationError
-from flexdome.learners.options import Tuning, checked, chosen, one_of, switch
+from flexdome.learners.options import Tuning, checked, chosen, keep, one_of, switch
 from flexdome.learners.primal_dual.family import PrimalDualLearner
 from flexdome.theory.schedules import LARGEST, Power, Schedules
 
@@ -88,10 +88,12 @@ class UOptRPGPD(PrimalDualLearner):
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         theory = {"bonus_scale": 1.0, "exponent_eta": 0.53, "exponent_tau": 0.4}
-        given = {"bonus_scale": bonus_scale, "exponent_eta": exponent_eta, "exponent_tau": exponent_tau}
-        numbers = chosen(tuning, theory, PRACTICAL, given)
+        numbers = chosen(tuning, theory, PRACTICAL, locals())
+        notebook_slips, bonus_horizon = switch("notebook_slips", notebook_slips), switch("bonus_horizon", bonus_horizon)
+        latest = one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last"
+        keep(self, {**locals(), **numbers})
         S, A, H = problem.states, problem.actions, problem.horizon
-        scale = numbers["bonus_scale"] * (H if switch("bonus_horizon", bonus_horizon) else 1.0)
+        scale = numbers["bonus_scale"] * (H if bonus_horizon else 1.0)
         super().__init__(
             problem,
             episodes=episodes,
@@ -107,20 +109,9 @@ class UOptRPGPD(PrimalDualLearner):
             joint=True,
             next_policy=True,
             data_first=True,
-            slips=switch("notebook_slips", notebook_slips),
-            latest=one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last",
+            slips=notebook_slips,
+            latest=latest,
         )
-        self._given = {
-            "episodes": episodes,
-            "delta": delta,
-            "seed": self.seed,
-            "tuning": tuning,
-            "threshold_estimate": threshold_estimate,
-            **numbers,
-            "notebook_slips": notebook_slips,
-            "bonus_horizon": bonus_horizon,
-            "dual_bound": self.settings.dual_bound,
-        }
 
     def checked_episode(self, episode: Any) -> tuple[Any, ...]:
         """The arrays of one episode; the notebook's slips need the state after the last step."""

@@ -39,7 +39,7 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.base import Arrays
-from flexdome.learners.options import Tuning, checked, chosen
+from flexdome.learners.options import Tuning, checked, chosen, keep
 from flexdome.learners.programs.confidence import estimates
 from flexdome.learners.programs.extended_kernels import extended_values
 from flexdome.learners.programs.family import Plan, ProgramLearner
@@ -92,16 +92,10 @@ class CPDPO(ProgramLearner):
         S, A, H = problem.states, problem.actions, problem.horizon
         eta = min(1.0 / (24.0 * H**3), 1.0 / math.sqrt(H * S * A * episodes))
         theory = {"bonus_scale": 1.0, "step_size": eta, "exploration": 2.0 * eta * H, "dual_scale": 2.0}
-        named = {
-            "bonus_scale": bonus_scale,
-            "step_size": step_size,
-            "exploration": exploration,
-            "dual_scale": dual_scale,
-        }
-        numbers = chosen(tuning, theory, PRACTICAL, named)
+        numbers = chosen(tuning, theory, PRACTICAL, locals())
         check_constants(numbers, ("exploration",))
-        given = {"delta": delta, "tuning": tuning, **numbers}
-        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
+        keep(self, {**locals(), **numbers})
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan)
         self._set = LoopFreeSet(problem, episodes, delta, numbers["bonus_scale"])
         self._eta, self._gamma = numbers["step_size"], numbers["exploration"]
         self.dual_bound = numbers["dual_scale"] * H / problem.slater_gap  # Lambda

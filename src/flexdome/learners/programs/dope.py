@@ -37,11 +37,11 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_int
 from flexdome.learners.base import Arrays
-from flexdome.learners.options import Tuning, checked, chosen
+from flexdome.learners.options import Tuning, checked, chosen, keep
 from flexdome.learners.programs.confidence import Estimates, around, bernstein, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import extended_program
-from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values, stored_safe_policy
+from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values
 from flexdome.learners.state import StateReader
 from flexdome.theory.constants import LONGEST
 
@@ -63,6 +63,7 @@ class DOPE(ProgramLearner):
     """
 
     id: ClassVar[str] = "dope"
+    baseline_episodes: int | None
     anew: ClassVar[bool] = True
 
     def __init__(
@@ -79,29 +80,22 @@ class DOPE(ProgramLearner):
         baseline_episodes: int | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
-        self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
-        numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, {"bonus_scale": bonus_scale})
+        safe_policy = self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
+        numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, locals())
         if baseline_episodes is None and tuning == "practical":
             baseline_episodes = 0
         elif baseline_episodes is not None:
             baseline_episodes = as_int("baseline_episodes", baseline_episodes, 0, LONGEST)
-        given = {
-            "delta": delta,
-            "tuning": tuning,
-            **numbers,
-            "baseline_episodes": baseline_episodes,
-            "safe_policy": stored_safe_policy(self.safe_policy),
-        }
-        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
+        keep(self, {**locals(), **numbers})
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan)
         S, A, H = problem.states, problem.actions, problem.horizon
         self._scale = numbers["bonus_scale"]
         self._log = math.log(2.0 * S * A * H * episodes / delta)
-        self._baseline_episodes = baseline_episodes
 
-    def baseline_episodes(self, gap: float) -> float:
+    def first_episodes(self, gap: float) -> float:
         """K_0."""
-        if self._baseline_episodes is not None:
-            return float(self._baseline_episodes)
+        if self.baseline_episodes is not None:
+            return float(self.baseline_episodes)
         S, A, H = self.problem.states, self.problem.actions, self.problem.horizon
         return S**2 * A * H**3 / gap**2
 
@@ -115,7 +109,7 @@ class DOPE(ProgramLearner):
         H, alpha, safe = self.problem.horizon, self.thresholds, self.safe_policy
         gap = float((safe.utilities - alpha).min())
         est = estimates(self.problem, self.records)
-        if gap > 0.0 and self.episode >= self.baseline_episodes(gap):
+        if gap > 0.0 and self.episode >= self.first_episodes(gap):
             means, moves = self._beta(est)
             total = moves.sum(axis=-1)
             f = np.concatenate([est.f[:1], -(est.costs + means[1:] + H * total)])

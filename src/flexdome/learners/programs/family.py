@@ -16,7 +16,7 @@ A member of the family writes one method, ``_plan``.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from flexdome.cmdp.mask import kernel_mask, refuse_forbidden
 from flexdome.cmdp.validation import Float, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays, Beliefs, Learner
+from flexdome.learners.options import stored_options
 from flexdome.learners.programs.kernels import Records, record, record_played
 from flexdome.learners.programs.records import make_records, restore_records
 from flexdome.learners.programs.replanning import as_replan
@@ -93,7 +94,6 @@ class ProgramLearner(Learner):
     Parameters
     ----------
     replan : when to plan, see :mod:`flexdome.learners.programs.replanning`
-    given : the member's own options, as they go to a file
     """
 
     how = "a plan made anew from what was seen, within what the data leave possible"
@@ -103,10 +103,9 @@ class ProgramLearner(Learner):
     anew: ClassVar[bool] = False  # whether a plan follows from what was seen alone, and takes no step from the last
     own_randomness: ClassVar[bool] = False  # whether it draws among several policies
 
-    def __init__(self, problem: Problem, *, episodes: int, seed: int, replan: Any, given: Mapping[str, Any]) -> None:
+    def __init__(self, problem: Problem, *, episodes: int, seed: int, replan: Any) -> None:
         super().__init__(problem, episodes, seed)
         self.replan = as_replan(replan)
-        self._given = {"episodes": self.episodes, "seed": self.seed, "replan": self.replan.given, **given}
         self.records: Records = make_records(problem)
         self._mask = kernel_mask(problem.allowed)
         self._uniform = problem.uniform
@@ -307,7 +306,7 @@ class ProgramLearner(Learner):
 
     def options(self) -> dict[str, Any]:
         """The constructor's options, as JSON."""
-        return dict(self._given)
+        return stored_options(self, replan=self.replan.given)
 
     def state(self) -> Arrays:
         """Everything learned, as arrays."""

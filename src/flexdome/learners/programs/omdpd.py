@@ -41,11 +41,11 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_int
 from flexdome.learners.base import Arrays
-from flexdome.learners.options import Tuning, checked, chosen, untried
+from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
 from flexdome.learners.programs.confidence import TransitionSet, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.loop_free import check_constants
-from flexdome.learners.programs.optcmdp import OptimisticSet, Unvisited, as_option
+from flexdome.learners.programs.optcmdp import OptimisticSet
 from flexdome.learners.programs.projection import Occupancy, first_occupancy, mirror_step
 from flexdome.learners.state import LARGEST_SUM, StateReader
 
@@ -109,13 +109,15 @@ class OMDPD(ProgramLearner):
         episodes, delta = checked(problem, episodes, delta)
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
         theory = {"bonus_scale": 1.0, "scale": 1.0 / (2.0 * H), "growth": 1.0 / (2.0 * math.sqrt(episodes))}
-        numbers = chosen(tuning, theory, PRACTICAL, {"bonus_scale": bonus_scale, "scale": scale, "growth": growth})
+        numbers = chosen(tuning, theory, PRACTICAL, locals())
         check_constants(numbers, ("scale", "growth"))
-        self._inner = as_int("inner_steps", inner_steps, 1, 10**6)
-        optimistic = untried(tuning, unvisited, "optimistic")
-        given = {"delta": delta, "tuning": tuning, **numbers, "inner_steps": self._inner, **as_option(optimistic)}
-        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
-        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], "bernstein", optimistic)
+        self._inner = inner_steps = as_int("inner_steps", inner_steps, 1, 10**6)
+        unvisited = unvisited_rule(tuning, unvisited)
+        keep(self, {**locals(), **numbers})
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan)
+        self._set = OptimisticSet(
+            problem, episodes, delta, numbers["bonus_scale"], "bernstein", unvisited == "optimistic"
+        )
         self._a, self._beta = numbers["scale"], numbers["growth"]
         self._radius = math.sqrt(H * math.log(max(S * A, 2)))
         first, none = first_occupancy(H, S, A, problem.initial, problem.allowed), np.zeros((H, S, A))

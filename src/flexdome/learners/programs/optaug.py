@@ -35,12 +35,12 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_int
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays
-from flexdome.learners.options import Tuning, checked, chosen, untried
+from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
 from flexdome.learners.programs.augmented import augmented_program
 from flexdome.learners.programs.confidence import estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
-from flexdome.learners.programs.optcmdp import Confidence, OptimisticSet, Unvisited, as_option
-from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values, stored_safe_policy
+from flexdome.learners.programs.optcmdp import Confidence, OptimisticSet
+from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values
 from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.theory.constants import LONGEST
 
@@ -83,27 +83,21 @@ class OptAug(ProgramLearner):
         unvisited: Unvisited | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
-        self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
+        safe_policy = self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
         theory = {"bonus_scale": 1.0, "penalty": 1.0 / problem.slater_gap}
-        numbers = chosen(tuning, theory, PRACTICAL, {"bonus_scale": bonus_scale, "penalty": penalty})
+        numbers = chosen(tuning, theory, PRACTICAL, locals())
         if numbers["penalty"] <= 0.0:
             raise ValidationError(f"penalty is {numbers['penalty']!r}; it must be positive")
         if baseline_episodes is None:
             baseline_episodes = math.ceil(math.sqrt(episodes)) if tuning == "theory" else 0
-        optimistic = untried(tuning, unvisited, "optimistic")
-        first = as_int("baseline_episodes", baseline_episodes, 0, LONGEST)
-        given = {
-            "delta": delta,
-            "tuning": tuning,
-            **numbers,
-            "baseline_episodes": first,
-            "confidence": confidence,
-            **as_option(optimistic),
-            "safe_policy": stored_safe_policy(self.safe_policy),
-        }
-        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
-        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
-        self._penalty, self._first = numbers["penalty"], first
+        baseline_episodes = as_int("baseline_episodes", baseline_episodes, 0, LONGEST)
+        unvisited = unvisited_rule(tuning, unvisited)
+        keep(self, {**locals(), **numbers})
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan)
+        self._set = OptimisticSet(
+            problem, episodes, delta, numbers["bonus_scale"], confidence, unvisited == "optimistic"
+        )
+        self._penalty, self._first = numbers["penalty"], baseline_episodes
         self._origin = np.zeros(problem.constraints)  # the multipliers of the next program
 
     def _plan(self, episodes: int) -> Plan:

@@ -31,21 +31,15 @@ import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, one_of
-from flexdome.learners.options import Tuning, checked, chosen, untried
+from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
 from flexdome.learners.programs.confidence import Estimates, TransitionSet, around, bernstein, estimates, l1_ball
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import extended_program
 
-__all__ = ["Confidence", "OptCMDP", "OptimisticSet", "Unvisited", "as_option"]
+__all__ = ["Confidence", "OptCMDP", "OptimisticSet"]
 
 PRACTICAL = {"bonus_scale": 0.0}  # docs/tuning.md
 Confidence = Literal["bernstein", "l1"]
-Unvisited = Literal["paper", "optimistic"]
-
-
-def as_option(optimistic: bool) -> dict[str, str]:
-    """The option ``unvisited`` as it goes to a file."""
-    return {"unvisited": "optimistic" if optimistic else "paper"}
 
 
 class OptimisticSet:
@@ -114,11 +108,13 @@ class OptCMDP(ProgramLearner):
         unvisited: Unvisited | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
-        numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, {"bonus_scale": bonus_scale})
-        optimistic = untried(tuning, unvisited, "optimistic")
-        given = {"delta": delta, "tuning": tuning, **numbers, "confidence": confidence, **as_option(optimistic)}
-        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
-        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
+        numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, locals())
+        unvisited = unvisited_rule(tuning, unvisited)
+        keep(self, {**locals(), **numbers})
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan)
+        self._set = OptimisticSet(
+            problem, episodes, delta, numbers["bonus_scale"], confidence, unvisited == "optimistic"
+        )
 
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)

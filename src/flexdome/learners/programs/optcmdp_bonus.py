@@ -28,10 +28,9 @@ import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
-from flexdome.learners.options import Tuning, checked, chosen, untried
+from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
 from flexdome.learners.programs.confidence import Estimates, bernstein, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
-from flexdome.learners.programs.optcmdp import Unvisited, as_option
 from flexdome.learners.programs.oracle import known_program
 
 __all__ = ["OptCMDPBonus"]
@@ -67,10 +66,11 @@ class OptCMDPBonus(ProgramLearner):
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
-        numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, {"bonus_scale": bonus_scale})
-        self._optimistic = untried(tuning, unvisited, "optimistic")
-        given = {"delta": delta, "tuning": tuning, **numbers, **as_option(self._optimistic)}
-        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
+        numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, locals())
+        unvisited = unvisited_rule(tuning, unvisited)
+        self._optimistic = unvisited == "optimistic"
+        keep(self, {**locals(), **numbers})
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan)
         self._scale = numbers["bonus_scale"]
         self._log_p = math.log(6.0 * S * A * H * episodes / delta)
         self._log = 2.0 * math.log(6.0 * S * A * H * (m + 1) * episodes / delta)

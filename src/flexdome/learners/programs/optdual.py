@@ -30,10 +30,10 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_float
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays
-from flexdome.learners.options import Tuning, checked, chosen, untried
+from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
 from flexdome.learners.programs.confidence import TransitionSet, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
-from flexdome.learners.programs.optcmdp import Confidence, OptimisticSet, Unvisited, as_option
+from flexdome.learners.programs.optcmdp import Confidence, OptimisticSet
 from flexdome.learners.programs.oracle import ExtendedOracle
 from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.planning.evaluation import deterministic_policy
@@ -85,20 +85,18 @@ class OptDual(ProgramLearner):
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
         H, m = problem.horizon, problem.constraints
-        rho = H / problem.slater_gap if dual_bound is None else as_float("dual_bound", dual_bound, 0.0, LARGEST_SCALE)
-        theory = {"bonus_scale": 1.0, "dual_step": rho / math.sqrt(H**2 * m * episodes)}
-        numbers = chosen(tuning, theory, PRACTICAL, {"bonus_scale": bonus_scale, "dual_step": dual_step})
-        optimistic = untried(tuning, unvisited, "optimistic")
-        given = {
-            "delta": delta,
-            "tuning": tuning,
-            **numbers,
-            "dual_bound": rho,
-            "confidence": confidence,
-            **as_option(optimistic),
-        }
-        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
-        self._set = OptimisticSet(problem, episodes, delta, numbers["bonus_scale"], confidence, optimistic)
+        if dual_bound is None:
+            dual_bound = H / problem.slater_gap
+        else:
+            dual_bound = as_float("dual_bound", dual_bound, 0.0, LARGEST_SCALE)
+        theory = {"bonus_scale": 1.0, "dual_step": dual_bound / math.sqrt(H**2 * m * episodes)}
+        numbers = chosen(tuning, theory, PRACTICAL, locals())
+        unvisited = unvisited_rule(tuning, unvisited)
+        keep(self, {**locals(), **numbers})
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan)
+        self._set = OptimisticSet(
+            problem, episodes, delta, numbers["bonus_scale"], confidence, unvisited == "optimistic"
+        )
         self._dual_step = numbers["dual_step"]
 
     def _respond(self, own: Own) -> Plan:

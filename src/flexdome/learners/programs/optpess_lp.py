@@ -35,11 +35,11 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float
 from flexdome.learners.base import Arrays
-from flexdome.learners.options import Tuning, checked, chosen
+from flexdome.learners.options import Tuning, checked, chosen, keep
 from flexdome.learners.programs.confidence import Estimates, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import known_program
-from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
+from flexdome.learners.safe_policy import as_safe_policy
 from flexdome.learners.state import StateReader
 from flexdome.planning.evaluation import evaluate_batch
 
@@ -75,10 +75,10 @@ class OptPessLP(ProgramLearner):
         bonus_scale: float | None = None,
     ) -> None:
         episodes, delta = checked(problem, episodes, delta)
-        self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
-        numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, {"bonus_scale": bonus_scale})
-        given = {"delta": delta, "tuning": tuning, **numbers, "safe_policy": stored_safe_policy(self.safe_policy)}
-        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
+        safe_policy = self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
+        numbers = chosen(tuning, {"bonus_scale": 1.0}, PRACTICAL, locals())
+        keep(self, {**locals(), **numbers})
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan)
         S, A, H = problem.states, problem.actions, problem.horizon
         self._root = numbers["bonus_scale"] * math.sqrt(math.log(16.0 * S**2 * A * H * episodes / delta))
 

@@ -35,7 +35,7 @@ from flexdome.learners.programs.confidence import Estimates, TransitionSet
 from flexdome.learners.programs.family import Plan
 from flexdome.learners.programs.loop_free import occupancy_bound
 from flexdome.learners.programs.sv_ops import SVOPS, Own
-from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
+from flexdome.learners.safe_policy import as_safe_policy
 
 __all__ = ["SOPS"]
 
@@ -70,8 +70,8 @@ class SOPS(SVOPS):
         exploration: float | None = None,
     ) -> None:
         self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
-        more = {"safe_policy": stored_safe_policy(self.safe_policy)}
-        self._prepare(problem, episodes, delta, seed, replan, tuning, bonus_scale, step_size, exploration, more)
+        constants = {"bonus_scale": bonus_scale, "step_size": step_size, "exploration": exploration}
+        super().__init__(problem, episodes, delta, seed, replan=replan, tuning=tuning, **constants)
 
     def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
         H, mu, known = self.problem.horizon, self.problem.initial, self.safe_policy

@@ -32,7 +32,7 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.base import Arrays
-from flexdome.learners.options import Tuning, checked, chosen
+from flexdome.learners.options import Tuning, checked, chosen, keep
 from flexdome.learners.programs.confidence import Estimates, TransitionSet, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.loop_free import LEAST_CONSTANT, LoopFreeSet, check_constants, occupancy_bound
@@ -94,31 +94,14 @@ class SVOPS(ProgramLearner):
         step_size: float | None = None,
         exploration: float | None = None,
     ) -> None:
-        self._prepare(problem, episodes, delta, seed, replan, tuning, bonus_scale, step_size, exploration, {})
-
-    def _prepare(
-        self,
-        problem: Problem,
-        episodes: int,
-        delta: float,
-        seed: int,
-        replan: Any,
-        tuning: Tuning,
-        bonus_scale: float | None,
-        step_size: float | None,
-        exploration: float | None,
-        more: dict[str, Any],
-    ) -> None:
-        """The whole constructor; ``more`` are options of a subclass."""
         episodes, delta = checked(problem, episodes, delta)
         S, A, H, mu = problem.states, problem.actions, problem.horizon, problem.initial
         root = math.sqrt(H * LoopFreeSet(problem, episodes, delta, 1.0).log / (episodes * H * S * A))
         theory = {"bonus_scale": 1.0, "step_size": root, "exploration": root}
-        named = {"bonus_scale": bonus_scale, "step_size": step_size, "exploration": exploration}
-        numbers = chosen(tuning, theory, PRACTICAL, named)
+        numbers = chosen(tuning, theory, PRACTICAL, locals())
         check_constants(numbers, ("exploration",))
-        given = {"delta": delta, "tuning": tuning, **numbers, **more}
-        super().__init__(problem, episodes=episodes, seed=seed, replan=replan, given=given)
+        keep(self, {**locals(), **numbers})
+        super().__init__(problem, episodes=episodes, seed=seed, replan=replan)
         self._set = LoopFreeSet(problem, episodes, delta, numbers["bonus_scale"])
         self._eta, self._gamma = numbers["step_size"], numbers["exploration"]
         nothing = np.zeros(problem.constraints)
