@@ -13,6 +13,7 @@ import flexdome as fd
 from flexdome.learners import Learner
 from flexdome.learners.options import option_names
 from flexdome.learners.programs.family import ProgramLearner
+from flexdome.simulation import CheckError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -88,3 +89,80 @@ def test_what_a_file_has_are_the_constructors_own_options(name):
         assert learner.options().keys() == set(option_names(type(learner)))
     else:
         assert name in ("proxdome", "suredome", "guard")  # whose options are kept elsewhere
+
+
+# -- check_learner -----------------------------------------------------------------------------------------------------
+
+
+def test_all_broken_rules_are_told_at_once_with_their_methods(uniform):
+    class Broken(uniform):
+        id = "broken"
+
+        @property
+        def multipliers(self):
+            return -np.ones(self.problem.constraints)
+
+        def restore(self, state):
+            raise KeyError("nothing is taken back")
+
+        def beliefs(self):
+            return super().beliefs().missing
+
+    with pytest.raises(CheckError) as caught:
+        fd.check_learner(Broken)
+    failures = caught.value.failures
+    message = str(caught.value)
+    assert message.startswith(f"Broken breaks {len(failures)} of 12 rules.\n1. Every policy")
+    assert len(failures) >= 4
+    assert all(one.rule in message and one.seen in message for one in failures)
+    assert failures[0].methods == ("policy", "mixture", "multipliers")
+    assert failures[0].seen == "a multiplier is negative"
+    saved = next(one for one in failures if one.rule.startswith("A saved learner"))
+    assert saved.methods[0].startswith("Broken.restore, test_hooks.py line ")
+    logged = next(one for one in failures if one.rule.startswith("Preload"))
+    assert logged.methods[0].startswith("Broken.beliefs, test_hooks.py line ")
+    assert isinstance(caught.value.__cause__, Exception)
+
+
+def test_what_is_raised_everywhere_is_told_once(uniform):
+    class Raising(uniform):
+        id = "raising"
+
+        def observe(self, episode):
+            raise KeyError("oops")
+
+    with pytest.raises(CheckError) as caught:
+        fd.check_learner(Raising)
+    assert len(caught.value.failures) > 5
+    assert str(caught.value).count("KeyError was raised") == 1
+    assert "Raising.observe, test_hooks.py line" in str(caught.value)
+
+
+def test_a_learner_that_cannot_be_made_is_told_that_alone(uniform):
+    class Missing(Learner):
+        id = "missing"
+
+    class Picky(uniform):
+        id = "picky"
+
+        def __init__(self, problem, episodes, seed, must):
+            super().__init__(problem, episodes, seed)
+
+    for learner, why in ((Missing, "observe"), (Picky, "must")):
+        with pytest.raises(CheckError, match=rf"{learner.__name__} breaks a rule. It is made as .*{why}") as caught:
+            fd.check_learner(learner)
+        assert len(caught.value.failures) == 1
+
+
+def test_a_learner_without_an_id_is_told_what_it_is_for(uniform):
+    class Nameless(Learner):
+        pass
+
+    with pytest.raises(fd.ValidationError, match=r"Nameless has no id; write one in the class.*registered"):
+        fd.check_learner(Nameless)
+    with pytest.raises(fd.ValidationError, match="has the id 3"):
+        fd.check_learner(type("Numbered", (uniform,), {"id": 3}))
+
+
+def test_the_smallest_learner_keeps_every_rule(uniform):
+    assert len(fd.check_learner(uniform)) == 12
