@@ -123,7 +123,7 @@ def last_iterate_findings(runs: Sequence[LastIterates], setting: str) -> list[Fi
     checked = sum(run.epsilon.size for run in runs)
     place = "Theorem 2"
     return [
-        Finding("theorem-2-gap", "Theorem 2: the last gap is at most epsilon times (c) + (d)", place, setting,
+        Finding("theorem-2-gap", "Theorem 2: the last gap is of order epsilon, at most (c) + (d)", place, setting,
                 "fails" if over > 0.0 else "holds", checked, over,
                 note=f"at most {used:.2g} of it; {fitted}, over epsilon {_range(runs)}"),
         Finding("theorem-2-violation", "Theorem 2: the last violation is zero", place, setting,
