@@ -66,13 +66,23 @@ def optimistic_set(problem, K, delta, scale, paper, episodes):
 def entropy_program(log_z0, z, equal, right, less, bound):
     """argmin sum z log(z / z0) - z s.t. equal z = right, less z <= bound, from ``z``, and the latter's multipliers.
 
-    A primal-dual interior-point method, from an infeasible start.
+    A primal-dual interior-point method, from an infeasible start. Where its steps become too short to arrive, it is done
+    again with more regard for the middle after a short step.
     """
+    for careful in (0.1, 0.9):
+        found, lam = interior_point(log_z0, z, equal, right, less, bound, careful)
+        if np.abs(equal @ found - right).max() < 1e-10:
+            return found, lam
+    raise AssertionError("the interior-point method did not arrive")
+
+
+def interior_point(log_z0, z, equal, right, less, bound, careful):
+    """Primal point and multipliers; ``careful`` is what the gap is aimed to shrink to after a short step."""
     n, k, e = z.size, less.shape[0], equal.shape[0]
     y, lam = np.zeros(e), np.ones(k)
-    s = np.maximum(bound - less @ z, 0.1)
+    s, size = np.maximum(bound - less @ z, 0.1), 1.0
     for _ in range(300):
-        t = 0.1 * (s @ lam) / max(k, 1)
+        t = (0.1 if size > 0.3 else careful) * (s @ lam) / max(k, 1)
         dual = np.log(z) - log_z0 + equal.T @ y + less.T @ lam
         flow, room = equal @ z - right, less @ z + s - bound
         if max(np.abs(z * dual).max(), np.abs(flow).max(), np.abs(room).max(initial=0), 10 * t) < 1e-13:

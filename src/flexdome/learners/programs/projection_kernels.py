@@ -25,6 +25,7 @@ from flexdome.kernels.jit import kernel
 __all__ = ["kl_dual", "kl_hessian", "tilted_row"]
 
 TURNS = 200
+FAR = 1e4  # a potential from which on a row's minimum is taken relative to it
 
 
 @kernel
@@ -76,17 +77,20 @@ def tilted_row(lo, up, log_p, k, v, p, free):
             if following == c:
                 break
             c = following
-    value = 0.0
+    # sum p v loses as many digits as v has, for p sums to one up to rounding only. Far out the minimum is taken as
+    # c + sum over the bounds that are met of p (log(p / p~) + v - c), which an error of c moves no more than itself.
+    origin = c if abs(c) > FAR else 0.0
+    value = origin
     for j in range(S):
         q = 0.0 if at_lo or up[k, j] <= 0.0 else np.inf if at_up else np.exp(log_p[k, j] - v[j] + c)
         free[j] = lo[k, j] < q < up[k, j]
         if free[j]:
-            value += q * c
+            value += q * (c - origin)
             p[j] = q
         else:
             p[j] = lo[k, j] if q <= lo[k, j] else up[k, j]
             if p[j] > 0.0:
-                value += p[j] * (np.log(p[j]) - log_p[k, j] + v[j])
+                value += p[j] * (np.log(p[j]) - log_p[k, j] + (v[j] - origin))
     return value
 
 
