@@ -28,7 +28,7 @@ PATIENCE = 90.0  # of the tests, on a busy machine
 @pytest.fixture
 def scheduler():
     with distributed.LocalCluster(
-        n_workers=0, dashboard_address=None, host="127.0.0.1", silence_logs="CRITICAL"
+        n_workers=0, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs="CRITICAL"
     ) as cluster:
         yield cluster.scheduler
 

@@ -328,7 +328,7 @@ def cluster():
     """A Dask cluster of two processes on loopback."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs="CRITICAL"
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs="CRITICAL"
     ) as cluster:
         yield cluster
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from flexdome.cmdp import CMDP
 from flexdome.cmdp.validation import Float, as_float, as_int
+from flexdome.errors import ValidationError
 
 __all__ = ["admission", "grid_storage", "propofol"]
 
@@ -29,6 +30,8 @@ STATION, NOMINAL, DAMPING, DROOP = 250.0, 60.0, 0.8, 0.05
 UNIT = 0.05  # p.u.: the spacing of shortages and of the battery's power; a quarter of an hour of it is 3.125 MWh
 BATTERY = 8  # units of energy
 PERSISTENCE, EFFICIENCY = 0.8, 0.85
+
+MOST_STEPS = 10_000  # of an episode
 
 
 def propofol(seed: int, *, horizon: int = 12, depth: float = 1.0, hypotension: float = 2.0) -> CMDP:
@@ -67,8 +70,8 @@ def propofol(seed: int, *, horizon: int = 12, depth: float = 1.0, hypotension: f
     --------
     v1 : first
     """
-    H = as_int("horizon", horizon, 1)
-    limits = [as_float("depth", depth, 0.0, H), as_float("hypotension", hypotension, 0.0, H)]
+    H = as_int("horizon", horizon, 1, MOST_STEPS)
+    limits = [_limit("depth", depth, H), _limit("hypotension", hypotension, H)]
     n, A = LEVELS.size, RATES.size
     plasma, pressure = np.repeat(LEVELS, n), np.tile(LEVELS, n)
     p = np.zeros((n * n, A, n * n))
@@ -134,8 +137,8 @@ def grid_storage(seed: int, *, horizon: int = 16, outside: float = 3.0, reserve:
     --------
     v1 : first
     """
-    H = as_int("horizon", horizon, 1)
-    limits = [as_float("outside", outside, 0.0, H), as_float("reserve", reserve, 0.0, H)]
+    H = as_int("horizon", horizon, 1, MOST_STEPS)
+    limits = [_limit("outside", outside, H), _limit("reserve", reserve, H)]
     n, levels = 5, np.arange(BATTERY + 1.0)
     moves = rouwenhorst(n, PERSISTENCE)
     S = n * levels.size
@@ -194,7 +197,7 @@ def admission(seed: int, *, room: int = 10, horizon: int = 30, delay: float = 6.
     --------
     v1 : first
     """
-    K, H = as_int("room", room, 2, 1_000), as_int("horizon", horizon, 1)
+    K, H = as_int("room", room, 2, 1_000), as_int("horizon", horizon, 1, MOST_STEPS)
     served, chances, worth = 0.4, np.array([0.2, 0.3]), np.array([1.0, 0.4])
     longest = K / served
     delay = as_float("delay", delay, 1.0 / served, longest)
@@ -209,6 +212,14 @@ def admission(seed: int, *, room: int = 10, horizon: int = 30, delay: float = 6.
                 p[s, a, max(there - 1, 0)] += chance * served
                 p[s, a, min(there, K)] += chance * (1.0 - served)
     return CMDP.from_costs(p, r, c, 0.5 * H, 0, horizon=H, name="admission-v1")
+
+
+def _limit(name: str, limit: float, horizon: int) -> float:
+    """A limit on a cost that is at most 1 in each of ``horizon`` steps."""
+    number = as_float(name, limit, 0.0)
+    if number > horizon:
+        raise ValidationError(f"{name} is {number:g}; it must be at most the horizon, which is {horizon}")
+    return number
 
 
 def _rounded(x: Float, grid: Float) -> Float:

@@ -21,7 +21,7 @@ from flexdome.learners.registry import Entry, Registry
 
 __all__ = ["LEARNERS", "Beliefs", "Entry", "Learner", "load_learner", "make_learner"]
 
-_ROWS = (*primal_dual.ROWS, *programs.ROWS, *proximal.ROWS, *guarded.ROWS)
+_ROWS = (*proximal.ROWS, *primal_dual.ROWS, *programs.ROWS, *guarded.ROWS)
 LEARNERS: Mapping[str, Entry] = Registry(sorted(_ROWS, key=lambda row: row.summary.endswith("ours")))  # ours last
 
 

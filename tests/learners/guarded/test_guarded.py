@@ -314,4 +314,5 @@ def test_status_reads_well():
     text = str(learner.status())
     assert text.startswith("episode 1: policy 1, which is being certified, with probability 0.")
     assert "the safe policy that was given otherwise" in text
-    assert "with confidence 0.95, threshold 5" in text
+    assert "utility at least 5, threshold 5" in text
+    assert "with confidence 0.95, threshold 5" in learner.status().text(verbose=True)

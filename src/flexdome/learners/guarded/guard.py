@@ -120,7 +120,10 @@ class Guarded(Learner):
             raise ValidationError(f"options is {shown(options)}; it must be a dict of options of the learner inside")
         if not isinstance(inside, Learner):
             given = {"episodes": self.episodes, "seed": self.seed, **(options or {})}
-            return make_learner(inside, self.problem, **given)
+            try:
+                return make_learner(inside, self.problem, **given)
+            except ValidationError as error:
+                raise ValidationError(f"options of the learner inside: {error}") from None
         if options is not None:
             raise ValidationError(f"options is {shown(options)}; it must be None where a learner is given")
         theirs, ours = inside.problem, self.problem
@@ -304,6 +307,7 @@ class Guarded(Learner):
             bases=sum(self.ledger.is_base(at, alpha) for at in range(len(self.ledger.policies))),
             frozen=self.ledger.frozen,
             delta=self.delta,
+            multipliers=self.multipliers,
         )
 
     @reading

@@ -24,6 +24,7 @@ class GuardStatus:
     bases : how many policies that are kept are shown safe; the given one counts
     frozen : how many were proposed so far
     delta : with what probability any of this may ever be wrong
+    multipliers : (m,) of the learner inside
     """
 
     episode: int
@@ -37,12 +38,13 @@ class GuardStatus:
     bases: int
     frozen: int
     delta: float
+    multipliers: Float
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self, verbose: bool = False) -> str:
-        """The account; ``verbose`` adds with what confidence, and how many policies there were."""
+        """The account; ``verbose`` adds with what confidence, how many policies there were, and multipliers."""
         lines = [f"episode {self.episode}: {self._played()}"]
         for i, (low, alpha) in enumerate(zip(self.bounds, self.thresholds, strict=True)):
             surely = f" with confidence {1.0 - self.delta:g}" if verbose else ""
@@ -50,6 +52,8 @@ class GuardStatus:
             lines.append(f"  constraint {i}: utility {shown}{'' if low >= alpha else ': not shown safe'}")
         count = f"; {self.frozen} proposed, {self.bases} shown safe" if verbose else ""
         lines.append(f"  estimated reward {self.reward:.4g}{count}")
+        if verbose:
+            lines.append(f"  multipliers of the learner inside: {', '.join(f'{lam:.4g}' for lam in self.multipliers)}")
         return "\n".join(lines)
 
     def _played(self) -> str:
