@@ -66,8 +66,8 @@ def optimistic_set(problem, K, delta, scale, paper, episodes):
 def entropy_program(log_z0, z, equal, right, less, bound):
     """argmin sum z log(z / z0) - z s.t. equal z = right, less z <= bound, from ``z``, and the latter's multipliers.
 
-    A primal-dual interior-point method, from an infeasible start. Where its steps become too short to arrive, it is done
-    again with more regard for the middle after a short step.
+    A primal-dual interior-point method, from an infeasible start. Where its steps become too short to arrive, it is
+    done again with more regard for the middle after a short step.
     """
     for careful in (0.1, 0.9):
         found, lam = interior_point(log_z0, z, equal, right, less, bound, careful)
