@@ -43,6 +43,28 @@ ENDS: list[tuple[Any, dict[str, Any], str, Any, Any]] = [
     (th.statistical_decay, {**DELTA, "log_planned": 5.0}, "log_t", 0.0, -0.5),
     (th.statistical_decay, {**DELTA, "log_t": 5.0}, "log_planned", 0.0, -0.5),
     (th.violation_terms, {**DELTA, "burn_in": 1}, "log_planned", 0.0, -0.5),
+    (th.violation_terms, {**DELTA, "log_planned": 5.0}, "burn_in", 1, 0),
+    (th.regret_terms, {**DELTA, "burn_in": 1}, "log_planned", 0.0, -0.5),
+    (th.regret_terms, {**DELTA, "log_planned": 5.0}, "burn_in", 1, 0),
+    (th.statistical_dominance_episode, DELTA, "log_planned", 0.0, -0.5),
+    (th.estimation_bounds, {**DELTA, "episodes": 5}, "planned", 1, 0),
+    (th.discrepancy_bound_complete, {**DELTA, "episodes": 5, "planned": 9}, "tau", 0.0, -0.5),
+    (th.contraction, {"phi": 1.0, "tau": 0.1, "error": 0.1}, "eta", 0.0, -0.5),
+    (th.contraction, {"phi": 1.0, "eta": 0.1, "error": 0.1}, "tau", 0.0, -0.5),
+    (th.reward_bound, {"problem": ONE, "phi": 0.1, "margin": 0.1}, "tau", 0.0, -0.5),
+    (th.violation_bound, {"problem": ONE, "phi": 0.1, "margin": 0.1}, "tau", 0.0, -0.5),
+    (th.step_error, {"problem": ONE, "tau": 0.1}, "eta", 0.0, -0.5),
+    (th.entropy_to_go_bound, {"actions": 2, "probability": 0.5}, "horizon", 1, 0),
+    (th.entropy_to_go_bound, {"horizon": 2, "probability": 0.5}, "actions", 1, 0),
+    (th.entropy_to_go_bound, {"horizon": 2, "actions": 2}, "probability", 0.0, -0.5),
+    (th.entropy_to_go_bound, {"horizon": 2, "actions": 2}, "probability", 1.0, 1.5),
+    (th.q_bound, {"problem": ONE, "tau": 0.1}, "probability", 0.0, -0.5),
+    (th.q_bound, {"problem": ONE, "tau": 0.1}, "probability", 1.0, 1.5),
+    (th.optimisation_part, {"phi": 0.1}, "horizon", 1, 0),
+    (th.last_iterate_terms, {"problem": ONE, "eta": 0.1, "tau": 0.1, "margin": 0.1}, "steps", 1, 0),
+    (th.optimisation_sums, {"tau": [0.5]}, "eta", [0.0], [-0.5]),
+    (th.optimisation_sums, {"eta": [0.5]}, "tau", [0.0], [-0.5]),
+    (th.multiplier_drift_bound, {"problem": ONE, "tau": (0.5, 0.4), "margin": (0.1, 0.1)}, "multipliers", [0.0], [-0.5]),
 ]  # fmt: skip
 
 
@@ -70,7 +92,7 @@ def test_the_limit_of_the_recursive_sum_needs_both_and_no_sign(argument: str) ->
 def test_a_mirror_step_has_a_positive_step() -> None:
     x = [0.5, 0.5]
     assert th.mirror_step(x, [1.0, 0.0], 1e-3, x).left == 0.0
-    with pytest.raises(fd.ValidationError, match="eta is 0; it must be positive"):
+    with pytest.raises(fd.ValidationError, match="eta is 0"):
         th.mirror_step(x, [1.0, 0.0], 0.0, x)
 
 
@@ -99,3 +121,35 @@ def test_a_margins_mixture_takes_the_whole_gap_and_nothing_below_zero() -> None:
     assert th.margin_mixture(cmdp, 0.0).shape == th.margin_mixture(cmdp, fd.slater_gap(cmdp)).shape
     with pytest.raises(fd.ValidationError, match="margin"):
         th.margin_mixture(cmdp, -0.5)
+
+
+def test_a_step_of_nothing_adds_nothing_even_where_no_float_holds_its_constant() -> None:
+    narrow = fd.Problem(states=2, actions=2, horizon=9, initial=0, thresholds=[1.0], slater_gap=1e-6)
+    assert th.step_error(narrow, 0.0, 1.0) == 0.0
+    assert th.step_error(narrow, 1.0, 1.0) == float("inf")
+    assert th.contraction(1.0, 1.0, 1.0, float("inf")) == float("inf")
+
+
+def test_a_drift_is_between_two_weights_and_two_margins() -> None:
+    lam = [0.5]
+    assert th.multiplier_drift_bound(ONE, (0.5, 0.4), ([0.1], [0.1]), lam) > 0.0
+    for tau, margin, match in (
+        ((0.5,), (0.1, 0.1), "tau"),
+        ((0.5, 0.4), (0.1,), "margin"),
+        ((0.5, 0.0), (0.1, 0.1), "tau"),
+    ):
+        with pytest.raises(fd.ValidationError, match=match):
+            th.multiplier_drift_bound(ONE, tau, margin, lam)
+    with pytest.raises(fd.ValidationError, match=r"it must be \(1,\)"):
+        th.potential_drift_bound(ONE, (0.5, 0.4), (0.1, 0.1), [0.5, 0.5])
+
+
+def test_a_mirror_step_from_a_corner_is_bounded_by_infinity() -> None:
+    step = th.mirror_step([1.0, 0.0], [1.0, 0.0], 0.1, [0.5, 0.5])
+    assert step.right == float("inf")
+    assert step.next.tolist() == [1.0, 0.0]
+    with pytest.raises(fd.ValidationError, match="they must have one"):
+        th.mirror_step([0.5, 0.5], [1.0], 0.1, [0.5, 0.5])
+    with pytest.raises(fd.ValidationError, match="eta times the largest gain is 400; it must be at most 300"):
+        th.mirror_step([0.5, 0.5], [4000.0, 0.0], 0.1, [0.5, 0.5])
+    assert th.mirror_step([0.5, 0.5], [3000.0, 0.0], 0.1, [0.5, 0.5]).right > 0.0

@@ -15,12 +15,14 @@ import numpy as np
 from flexdome.audit.trajectory import grid_of
 from flexdome.cmdp.model import CMDP
 from flexdome.cmdp.problem import Problem
-from flexdome.cmdp.validation import as_int
+from flexdome.cmdp.validation import as_float, as_int
 from flexdome.planning import saddle_point, solve
+from flexdome.planning.evaluation import as_cmdp
 from flexdome.planning.saddle import SaddlePoint
 from flexdome.theory import margin_coefficient, theorem1
 from flexdome.theory.constants import LONGEST
 from flexdome.theory.convergence import dual_side
+from flexdome.theory.schedules import LARGEST_SCALE
 
 __all__ = ["Cover", "margin_cover"]
 
@@ -54,6 +56,8 @@ def margin_cover(
 ) -> Cover:
     """The least ``margin_scale`` whose saddle points from ``first`` to ``episodes`` are all safe."""
     T, begin = as_int("episodes", episodes, 1, LONGEST), as_int("first", first, 1, LONGEST)
+    as_cmdp(cmdp)
+    stated = as_float("stated", stated, 0.0, LARGEST_SCALE)
     t = np.unique(np.clip(grid_of(T, POINTS), begin, T))
     bound = dual_side(problem)
 

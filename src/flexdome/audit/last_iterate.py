@@ -16,10 +16,12 @@ import numpy as np
 
 from flexdome.audit.verdicts import Finding, Word
 from flexdome.cmdp.model import CMDP
-from flexdome.cmdp.validation import Float, as_positive
+from flexdome.cmdp.validation import Float, as_items, as_positive
 from flexdome.errors import ValidationError
 from flexdome.planning import solve
+from flexdome.planning.evaluation import as_cmdp
 from flexdome.simulation import iterate
+from flexdome.simulation.known_model import MOST
 from flexdome.theory import dual_side, last_iterate_terms, theorem2, zero_violation_margin
 
 __all__ = ["EPSILONS", "LastIterates", "last_iterate_findings", "last_iterates", "steps_needed"]
@@ -73,7 +75,10 @@ def steps_needed(epsilon: float, multiple: float = 2.0) -> int:
     epsilon = as_positive("epsilon", epsilon)
     if epsilon >= 1.0:
         raise ValidationError(f"epsilon is {epsilon:g}; it must be below 1")
-    return math.ceil(as_positive("multiple", multiple) * epsilon**-4 * math.log(1.0 / epsilon))
+    steps = as_positive("multiple", multiple, 1e6) * epsilon**-4 * math.log(1.0 / epsilon) if epsilon > 1e-4 else 1e99
+    if steps > MOST:
+        raise ValidationError(f"epsilon is {epsilon:g} with multiple {multiple:g}; at most {MOST:,} steps are made")
+    return math.ceil(steps)
 
 
 def last_iterates(
@@ -86,9 +91,11 @@ def last_iterates(
     label: str = "",
 ) -> LastIterates:
     """Iterate for each epsilon until Theorem 2 speaks."""
-    problem = cmdp.problem()
-    rows = []
-    for one in epsilons:
+    problem, rows = as_cmdp(cmdp).problem(), []
+    given = as_items("epsilons", epsilons, "it must be a series of numbers")
+    if not given:
+        raise ValidationError("epsilons is empty; it must have at least one number")
+    for one in given:
         n, schedules = steps_needed(one, multiple), theorem2(one, c_eta, c_tau, c_margin)
         run = iterate(cmdp, schedules, n, dual_side(problem))
         (eta,), (tau,), ((margin, *_),) = (x.tolist() for x in schedules.table(1, 1, cmdp.constraints))

@@ -17,7 +17,7 @@ import math
 from typing import NamedTuple
 
 from flexdome.cmdp.problem import Problem
-from flexdome.cmdp.validation import as_float, as_positive
+from flexdome.cmdp.validation import as_float
 from flexdome.theory import contraction, step_error
 
 __all__ = ["Witness", "drift_witness"]
@@ -71,7 +71,8 @@ def drift_witness(t: float, alpha: float = 0.1, margin: float = 0.0) -> Witness:
     >>> drift_witness(1e6).excess < 0.0 < drift_witness(1e8).excess
     True
     """
-    t, alpha = as_positive("t", t), as_float("alpha", alpha, 0.001, 0.999)
+    t, alpha = as_float("t", t, 1.0, 1e12), as_float("alpha", alpha, 0.001, 0.999)
+    margin = as_float("margin", margin, 0.0, 1e6)
     problem = Problem(states=1, actions=2, horizon=1, initial=0, thresholds=[alpha], slater_gap=1.0 - alpha)  # type: ignore[arg-type]
     eta, tau, next_tau = t ** (-5.0 / 6.0), t ** (-1.0 / 6.0), (t + 1.0) ** (-1.0 / 6.0)
     eps = margin * tau

@@ -10,8 +10,9 @@ import math
 from typing import NamedTuple
 
 from flexdome.cmdp.problem import Problem, as_problem
-from flexdome.cmdp.validation import as_float, as_int
+from flexdome.cmdp.validation import LARGEST_SIZE, as_float, as_int
 from flexdome.theory.constants import LONGEST, as_confidence, bonus_logs, error_constant
+from flexdome.theory.schedules import LARGEST
 
 __all__ = [
     "EstimationBounds",
@@ -39,7 +40,7 @@ def threshold_width(horizon: int, episodes: int, delta: float) -> float:
     Lemma "Concentration of empirical thresholds", for one t; samples independent across steps. With one draw an
     episode, repeated H times, there are t samples in place of t H and the width is sqrt(H) times as large.
     """
-    H, t = as_int("horizon", horizon, 1), as_int("episodes", episodes, 1, LONGEST)
+    H, t = as_int("horizon", horizon, 1, LARGEST_SIZE), as_int("episodes", episodes, 1, LONGEST)
     return math.sqrt(H * math.log(2.0 / as_confidence(delta)) / (2.0 * t))
 
 
@@ -73,7 +74,7 @@ def estimation_bounds(problem: Problem, episodes: int, planned: int, delta: floa
 
     L_r and L_p have T, ``planned``; T' is ``episodes``.
     """
-    L_r, L_p = bonus_logs(problem, planned, delta)
+    L_r, L_p = bonus_logs(problem, as_int("planned", planned, 1, LONGEST), delta)
     visits, H = visit_bound(problem, episodes, delta), problem.horizon
     mean = (2.0 * math.sqrt(L_r) + 2.0 * H * math.sqrt(L_p)) * visits
     return EstimationBounds(mean, mean, 2.0 * H * math.log(problem.actions) * math.sqrt(L_p) * visits)
@@ -92,7 +93,7 @@ def corrected_error_constant(problem: Problem, tau: float = 1.0) -> float:
     """
     S, A, H = as_problem(problem).states, problem.actions, problem.horizon
     entropy = 4.0 * H**2 * math.log(A) * math.sqrt(2.0 * S * A) * (math.sqrt(S) + 1.0)
-    return error_constant(problem) + as_float("tau", tau, 0.0) * entropy
+    return error_constant(problem) + as_float("tau", tau, 0.0, LARGEST) * entropy
 
 
 def discrepancy_bound(problem: Problem, episodes: int, planned: int, delta: float) -> float:
@@ -112,7 +113,7 @@ def discrepancy_bound_complete(problem: Problem, episodes: int, planned: int, de
 
         sum_{t <= T'} delta_t <= E_r + (8 m H / Xi) E_d + tau E_psi + (4 m H / Xi) sqrt(2 H log(2 m T / delta) T').
     """
-    bounds = estimation_bounds(problem, episodes, planned, delta)
+    bounds, tau = estimation_bounds(problem, episodes, planned, delta), as_float("tau", tau, 0.0, LARGEST)
     H, m, gap = problem.horizon, problem.constraints, problem.slater_gap
     thresholds = 2.0 * episodes * uniform_threshold_width(problem, episodes, planned, delta)  # sum of zeta_t
     ratio = 4.0 * m * H / gap

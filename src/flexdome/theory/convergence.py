@@ -12,10 +12,12 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import xlogy
 
 from flexdome.cmdp.problem import Problem, as_problem
-from flexdome.cmdp.validation import Float, as_array, as_float
+from flexdome.cmdp.validation import LARGEST_SIZE, Float, as_array, as_float, as_int, check_range
 from flexdome.errors import ValidationError
+from flexdome.theory.schedules import LARGEST
 
 __all__ = [
     "composite_bound",
@@ -42,7 +44,7 @@ def dual_side(problem: Problem) -> float:
 def composite_bound(problem: Problem, tau: float) -> float:
     """C_0 = H (1 + 4 m H / Xi + tau log A), the part of the Q-value bound that no policy changes."""
     H, m = as_problem(problem).horizon, problem.constraints
-    return H * (1.0 + m * dual_side(problem) + as_float("tau", tau, 0.0) * math.log(problem.actions))
+    return H * (1.0 + m * dual_side(problem) + as_float("tau", tau, 0.0, LARGEST) * math.log(problem.actions))
 
 
 def entropy_to_go_bound(horizon: int, actions: int, probability: npt.ArrayLike) -> Float:
@@ -50,9 +52,11 @@ def entropy_to_go_bound(horizon: int, actions: int, probability: npt.ArrayLike) 
 
     Shape of ``probability``; infinite where it is 0.
     """
+    H, A = as_int("horizon", horizon, 1, LARGEST_SIZE), as_int("actions", actions, 1, LARGEST_SIZE)
     p, _ = as_array("probability", probability)
+    check_range("probability", p, 0.0, 1.0)
     with np.errstate(divide="ignore"):
-        bound: Float = horizon * math.log(actions) - np.log(p)
+        bound: Float = H * math.log(A) - np.log(p)
     return bound
 
 
@@ -62,8 +66,9 @@ def q_bound(problem: Problem, tau: float, probability: npt.ArrayLike) -> Float:
     The lemma after it says the same of the truncated estimate Q^.
     """
     p, _ = as_array("probability", probability)
+    check_range("probability", p, 0.0, 1.0)
     with np.errstate(divide="ignore"):
-        bound: Float = composite_bound(problem, tau) - tau * np.log(p)
+        bound: Float = composite_bound(problem, tau) - xlogy(tau, p)
     return bound
 
 
@@ -74,7 +79,8 @@ def log_primal_constant(problem: Problem, eta: float, tau: float) -> float:
 
     which bounds sum_a pi(a | s) exp(eta Q) Q^2 (Lemma "Q-value function bounds"). Its proof needs eta tau <= 1/2.
     """
-    eta, tau, A = as_float("eta", eta, 0.0), as_float("tau", tau, 0.0), as_problem(problem).actions
+    A = as_problem(problem).actions
+    eta, tau = as_float("eta", eta, 0.0, LARGEST), as_float("tau", tau, 0.0, LARGEST)
     base = composite_bound(problem, tau)
     first = math.log(2.0) + eta * tau * math.log(A) + 2.0 * math.log(base)
     second = 128.0 * tau**2 * math.sqrt(A) / math.e**2
@@ -94,14 +100,15 @@ def dual_constant(problem: Problem, tau: float, margin: float | None = None) -> 
     margin, thousands of H at first. ``margin`` given, the bound that is true of it: m (H + margin + 4 tau H / Xi)^2.
     """
     H, m = as_problem(problem).horizon, problem.constraints
-    more = 0.0 if margin is None else as_float("margin", margin, 0.0)
-    return float(m * (H + more + as_float("tau", tau, 0.0) * dual_side(problem)) ** 2)
+    more = 0.0 if margin is None else as_float("margin", margin, 0.0, LARGEST)
+    return float(m * (H + more + as_float("tau", tau, 0.0, LARGEST) * dual_side(problem)) ** 2)
 
 
 def step_error(problem: Problem, eta: float, tau: float, margin: float | None = None) -> float:
     """(eta^2 / 2)(H C + D): what one step may add to the potential, the estimates being exact."""
-    dual = dual_constant(problem, tau, margin)
-    return 0.5 * eta**2 * (problem.horizon * primal_constant(problem, eta, tau) + dual)
+    dual, eta = dual_constant(problem, tau, margin), as_float("eta", eta, 0.0, LARGEST)
+    error = problem.horizon * primal_constant(problem, eta, tau) + dual
+    return 0.5 * eta**2 * error if eta > 0.0 else 0.0
 
 
 def initial_potential_bound(problem: Problem) -> float:
@@ -115,6 +122,10 @@ def initial_potential_bound(problem: Problem) -> float:
 
 def contraction(phi: float, eta: float, tau: float, error: float, delta: float = 0.0) -> float:
     """(1 - eta tau) phi + error + eta delta: the one-step bound on the next potential (appendix E, before (12))."""
+    phi, eta, tau = as_float("phi", phi), as_float("eta", eta, 0.0, LARGEST), as_float("tau", tau, 0.0, LARGEST)
+    delta = as_float("delta", delta)
+    if not (isinstance(error, float) and error == math.inf):  # where no float64 holds C
+        error = as_float("error", error)
     return (1.0 - eta * tau) * phi + error + eta * delta
 
 

@@ -27,15 +27,45 @@ these bounds do not repair the proof. What is measured falls much faster (:mod:`
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp.problem import Problem, as_problem
-from flexdome.cmdp.validation import as_array, as_positive
+from flexdome.cmdp.validation import Float, as_array, check_range
+from flexdome.errors import ValidationError
+from flexdome.theory.constants import LEAST
 from flexdome.theory.convergence import composite_bound, dual_side
+from flexdome.theory.schedules import LARGEST
 
 __all__ = ["multiplier_drift_bound", "potential_drift_bound"]
+
+
+def _taus(tau: tuple[float, float]) -> tuple[float, float]:
+    both = as_array("tau", tau)[0]
+    if both.shape != (2,):
+        raise ValidationError(f"tau has shape {both.shape}; it must be two numbers, before and after")
+    check_range("tau", both, LEAST, LARGEST)
+    return float(both[0]), float(both[1])
+
+
+def _margins(margin: tuple[npt.ArrayLike, npt.ArrayLike], m: int) -> tuple[Float, Float]:
+    given: Any = margin
+    both = as_array("margin", given)[0]
+    if both.shape not in ((2,), (2, m)):
+        raise ValidationError(f"margin has shape {both.shape}; it must be (2,) or (2, {m}), before and after")
+    check_range("margin", both, -LARGEST, LARGEST)
+    old, new = (np.broadcast_to(eps, (m,)) for eps in both)
+    return old, new
+
+
+def _multipliers(multipliers: npt.ArrayLike, m: int) -> Float:
+    lam = as_array("multipliers", multipliers)[0]
+    if lam.shape != (m,):
+        raise ValidationError(f"multipliers has shape {lam.shape}; it must be ({m},)")
+    check_range("multipliers", lam, 0.0, LARGEST)
+    return lam
 
 
 def multiplier_drift_bound(
@@ -46,8 +76,7 @@ def multiplier_drift_bound(
 ) -> float:
     """The bound on |lam*' - lam*|; ``tau`` and ``margin`` before and after, ``multipliers`` lam* before."""
     H, m = as_problem(problem).horizon, problem.constraints
-    (before, after), lam = (as_positive("tau", x) for x in tau), as_array("multipliers", multipliers)[0]
-    old, new = (np.broadcast_to(as_array("margin", eps)[0], (m,)) for eps in margin)
+    (before, after), (old, new), lam = _taus(tau), _margins(margin, m), _multipliers(multipliers, m)
     moved = float(np.linalg.norm(new - old)) + abs(after - before) * float(np.linalg.norm(lam))
     heat = math.sqrt(m) * H**3 * (1.0 + float(np.abs(lam).sum())) * abs(1.0 / after - 1.0 / before)
     return (moved + heat) / after
@@ -62,7 +91,7 @@ def potential_drift_bound(
     """The bound on drift_t for iterates whose log policies are at least -(C_0 / tau' + log A), as FlexDOME's are."""
     H, m = as_problem(problem).horizon, problem.constraints
     moved = multiplier_drift_bound(problem, tau, margin, multipliers)
-    total = float(np.abs(as_array("multipliers", multipliers)[0]).sum())
-    occupancy = H**3 * ((1.0 + total) * abs(1.0 / tau[1] - 1.0 / tau[0]) + math.sqrt(m) * moved / tau[1])
-    ratios = composite_bound(problem, tau[1]) / tau[1] + math.log(problem.actions)
+    (before, after), total = _taus(tau), float(np.abs(_multipliers(multipliers, m)).sum())
+    occupancy = H**3 * ((1.0 + total) * abs(1.0 / after - 1.0 / before) + math.sqrt(m) * moved / after)
+    ratios = composite_bound(problem, after) / after + math.log(problem.actions)
     return occupancy * ratios + math.sqrt(m) * dual_side(problem) * moved

@@ -16,9 +16,11 @@ import math
 from typing import NamedTuple
 
 from flexdome.cmdp.problem import Problem, as_problem
-from flexdome.cmdp.validation import as_float
+from flexdome.cmdp.validation import as_float, as_int
+from flexdome.theory.constants import LONGEST
 from flexdome.theory.convergence import OVERFLOW, dual_side, initial_potential_bound
 from flexdome.theory.rates import recursive_sum
+from flexdome.theory.schedules import LARGEST
 from flexdome.theory.theorem import coefficients
 
 __all__ = ["LastIterateTerms", "last_iterate_terms", "zero_violation_margin"]
@@ -46,7 +48,8 @@ class LastIterateTerms(NamedTuple):
 def last_iterate_terms(problem: Problem, eta: float, tau: float, margin: float, steps: int) -> LastIterateTerms:
     """Both bounds after ``steps`` steps; (b) is infinite where no float64 holds C."""
     H = as_problem(problem).horizon
-    eta, tau, margin = as_float("eta", eta, 0.0), as_float("tau", tau, 0.0), as_float("margin", margin, 0.0)
+    eta, tau = as_float("eta", eta, 0.0, LARGEST), as_float("tau", tau, 0.0, LARGEST)
+    margin, steps = as_float("margin", margin, 0.0, LARGEST), as_int("steps", steps, 1, LONGEST)
     total = recursive_sum(eta, tau, steps)
     log_b = coefficients(problem, eta, tau).optimisation + (0.5 * math.log(total) if total > 0.0 else -math.inf)
     return LastIterateTerms(

@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp.model import CMDP
-from flexdome.cmdp.validation import Float, as_array, as_int, instance_of, shown
+from flexdome.cmdp.validation import Float, as_array, as_int, as_items, check_range, instance_of, shown
 from flexdome.errors import ValidationError
 from flexdome.planning import occupancy, saddle_point, slater_gap
-from flexdome.planning.evaluation import as_policy
+from flexdome.planning.evaluation import as_cmdp
 from flexdome.planning.saddle import SaddlePoint
 from flexdome.theory.constants import LONGEST
-from flexdome.theory.identities import kl
-from flexdome.theory.schedules import Schedules
+from flexdome.theory.identities import kl, one_policy
+from flexdome.theory.schedules import LARGEST, Schedules
 
 __all__ = ["Potential", "PotentialPath", "potential", "potential_path", "saddle_path"]
 
@@ -64,9 +64,10 @@ def potential(cmdp: CMDP, policy: npt.ArrayLike, multipliers: npt.ArrayLike, poi
     >>> fd.theory.potential(cmdp, point.policy, point.multipliers, point).total
     0.0
     """
-    pi, lam = as_policy(cmdp, policy), as_array("multipliers", multipliers)[0]
+    pi, lam = one_policy(cmdp, policy), as_array("multipliers", multipliers)[0]
     if lam.shape != (cmdp.constraints,):
         raise ValidationError(f"multipliers has shape {lam.shape}; it must be ({cmdp.constraints},)")
+    check_range("multipliers", lam, -LARGEST, LARGEST)
     star = instance_of("point", point, SaddlePoint).policy
     reached = occupancy(cmdp, star).sum(axis=-1)
     apart = np.where(reached > 0.0, kl(star, pi), 0.0)
@@ -82,11 +83,11 @@ def saddle_path(
     """
     instance_of("schedules", schedules, Schedules)
     if dual_bound is None:
-        dual_bound = 4.0 * cmdp.horizon / slater_gap(cmdp)
+        dual_bound = 4.0 * as_cmdp(cmdp).horizon / slater_gap(cmdp)
     points: list[SaddlePoint] = []
-    for k, one in enumerate(np.asarray(episodes).tolist()):
+    for k, one in enumerate(as_items("episodes", episodes, "it must be a series of episodes")):
         t = as_int(f"episodes[{k}]", one, 1, LONGEST)
-        _, tau, eps = schedules.table(t, 1, cmdp.constraints)
+        _, tau, eps = schedules.table(t, 1, as_cmdp(cmdp).constraints)
         start = points[-1].multipliers if points else None
         points.append(saddle_point(cmdp, float(tau[0]), eps[0], dual_bound, start=start))
     return points

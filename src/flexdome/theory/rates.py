@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma
 
-from flexdome.cmdp.problem import Problem
-from flexdome.cmdp.validation import Float, as_array, as_float, as_int
+from flexdome.cmdp.problem import Problem, as_problem
+from flexdome.cmdp.validation import Float, as_array, as_float, as_int, check_range, shown
 from flexdome.errors import ValidationError
 from flexdome.theory.constants import LONGEST
 from flexdome.theory.convergence import dual_constant, log_primal_constant
+from flexdome.theory.schedules import LARGEST
 
 __all__ = [
     "OPTIMISATION_CONSTANT",
@@ -51,14 +52,22 @@ def initial_decay(t: npt.ArrayLike) -> Float:
     return decay
 
 
+def _schedules(eta: npt.ArrayLike, tau: npt.ArrayLike) -> tuple[Float, Float]:
+    """Both as (n,), of numbers that a step and a weight may have."""
+    eta_, tau_ = as_array("eta", eta)[0], as_array("tau", tau)[0]
+    if eta_.ndim != 1 or eta_.shape != tau_.shape:
+        raise ValidationError(f"eta and tau have shapes {eta_.shape} and {tau_.shape}; they must both be (n,)")
+    check_range("eta", eta_, 0.0, LARGEST)
+    check_range("tau", tau_, 0.0, LARGEST)
+    return eta_, tau_
+
+
 def optimisation_sums(eta: npt.ArrayLike, tau: npt.ArrayLike) -> Float:
     """X_t = sum_{j <= t} eta_j^2 exp(-sum_{k=j+1}^t eta_k tau_k) for t = 1, ..., n (Lemma "bound b and c").
 
     With Theorem 1's schedules t^(2/3) X_t tends to 3; the proof's constant is 7 2^(2/3) = 11.1.
     """
-    eta_, tau_ = as_array("eta", eta)[0], as_array("tau", tau)[0]
-    if eta_.ndim != 1 or eta_.shape != tau_.shape:
-        raise ValidationError(f"eta and tau have shapes {eta_.shape} and {tau_.shape}; they must both be (n,)")
+    eta_, tau_ = _schedules(eta, tau)
     decay, sums, total = np.exp(-eta_ * tau_), np.empty_like(eta_), 0.0
     for j in range(eta_.size):
         total = decay[j] * total + eta_[j] ** 2
@@ -71,7 +80,7 @@ def log_optimisation_coefficient(problem: Problem, eta: float = 1.0, tau: float 
 
     C and D at ``eta``, ``tau``: the proof takes both 1, the first episode's.
     """
-    H = problem.horizon
+    H = as_problem(problem).horizon
     log_hc = math.log(H) + log_primal_constant(problem, eta, tau)
     log_sum = float(np.logaddexp(log_hc, math.log(dual_constant(problem, tau))))
     return math.log(3.0 * math.sqrt(7.0) / 2.0 ** (2.0 / 3.0)) + 1.5 * math.log(H) + 0.5 * log_sum
@@ -83,9 +92,7 @@ def step_weights(eta: npt.ArrayLike, tau: npt.ArrayLike) -> Float:
     The proof sums by parts because "the ratio f_{t,j+1} / f_{t,j} is greater than 1 for all j"; with Theorem 1's
     schedules it is (j / (j+1))^(5/6) exp(1 / (j+1)), 0.925 at j = 1 and 0.995 at j = 2, and above 1 from j = 3 on.
     """
-    eta_, tau_ = as_array("eta", eta)[0], as_array("tau", tau)[0]
-    if eta_.ndim != 1 or eta_.shape != tau_.shape:
-        raise ValidationError(f"eta and tau have shapes {eta_.shape} and {tau_.shape}; they must both be (n,)")
+    eta_, tau_ = _schedules(eta, tau)
     product = eta_ * tau_
     after = np.append(np.cumsum(product[:0:-1])[::-1], 0.0)
     weights: Float = eta_ * np.exp(-after)
@@ -97,7 +104,8 @@ def recursive_sum(eta: float, tau: float, t: int) -> float:
 
     Lemma "Asymptotic bound on the recursive error sum", for constant schedules.
     """
-    eta, tau, t = as_float("eta", eta, 0.0), as_float("tau", tau, 0.0), as_int("t", t, 1, LONGEST)
+    eta, tau = as_float("eta", eta, 0.0, LARGEST), as_float("tau", tau, 0.0, LARGEST)
+    t = as_int("t", t, 1, LONGEST)
     product = eta * tau
     if product == 0.0:
         return t * eta**2
@@ -106,7 +114,8 @@ def recursive_sum(eta: float, tau: float, t: int) -> float:
 
 def recursive_sum_limit(eta: float, tau: float) -> float:
     """Its limit for t to infinity, eta^2 / (1 - e^(-eta tau)): eta / tau to first order, epsilon^2 in Theorem 2."""
-    product = as_float("eta", eta, 0.0) * as_float("tau", tau, 0.0)
+    eta = as_float("eta", eta, 0.0, LARGEST)
+    product = eta * as_float("tau", tau, 0.0, LARGEST)
     if product == 0.0:
         raise ValidationError(f"eta * tau is {product:g}; without contraction the sum grows for ever")
     return -(eta**2) / math.expm1(-product)
@@ -124,6 +133,9 @@ def dominance_start(error: Callable[[float], float], margin: Callable[[float], f
     -------
     0 where it is below from the first episode on
     """
+    for name, function in (("error", error), ("margin", margin)):
+        if not callable(function):
+            raise ValidationError(f"{name} is {shown(function)}; it must be a function of log t")
     low, high = 0.0, as_float("log_end", log_end, 0.0)
     if error(low) <= margin(low):
         return 0.0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flexdome.cmdp.problem import Problem, as_problem
-from flexdome.cmdp.validation import as_float
+from flexdome.cmdp.validation import as_float, as_int
 from flexdome.theory.constants import as_confidence, error_constant, margin_coefficient
 from flexdome.theory.convergence import dual_constant, dual_side, initial_potential_bound, log_primal_constant
 from flexdome.theory.rates import OPTIMISATION_CONSTANT, dominance_start, log_optimisation_coefficient
@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 DIGITS = 120  # of the decimal arithmetic that finds C'' exactly
+LONGEST_LOG = 1e6  # of a T that is given by its logarithm
+LONGEST_START = 10**300  # of a C'' that is given
 
 
 class Coefficients(NamedTuple):
@@ -154,6 +156,7 @@ def statistical_dominance_episode(problem: Problem, log_planned: float, delta: f
     """
     size = math.log(4.0 * as_problem(problem).states * problem.actions * problem.horizon)
     log_size = size - math.log(as_confidence(delta))
+    log_planned = as_float("log_planned", log_planned, 0.0, LONGEST_LOG)
     return max((10.0 / 17.0) ** 4 * (log_size + log_planned) - log_size, 0.0)
 
 
@@ -171,9 +174,10 @@ def regret_terms(problem: Problem, log_planned: float, delta: float, burn_in: in
     the bound says that the regret is at most T H.
     """
     H, A = as_problem(problem).horizon, problem.actions
+    log_planned = as_float("log_planned", log_planned, 0.0, LONGEST_LOG)
     size = math.log(4.0 * problem.states * A * H) - math.log(as_confidence(delta)) + log_planned
     quarter, power = 0.25 * math.log(size), 5.0 / 6.0 * log_planned
-    start = burn_in_episode(problem, delta) if burn_in is None else burn_in
+    start = burn_in_episode(problem, delta) if burn_in is None else as_int("burn_in", burn_in, 1, LONGEST_START)
     log_b = 0.5 * math.log(2.0 * H**3 * error_constant(problem))
     skipped = math.log(start - 1) + math.log(H) if start > 1 else -math.inf
     terms = (
@@ -194,4 +198,6 @@ def regret_bound_start(problem: Problem, delta: float) -> float:
     (b) with its C of the first step being the largest until then.
     """
     start, log_h = burn_in_episode(problem, delta), math.log(problem.horizon)
-    return dominance_start(lambda x: regret_terms(problem, x, delta, start).total, lambda x: x + log_h, log_end=1e6)
+    return dominance_start(
+        lambda x: regret_terms(problem, x, delta, start).total, lambda x: x + log_h, log_end=LONGEST_LOG
+    )

@@ -10,10 +10,11 @@ import math
 
 from flexdome.cmdp.model import CMDP
 from flexdome.cmdp.problem import Problem, as_problem
-from flexdome.cmdp.validation import Float, as_float
+from flexdome.cmdp.validation import LARGEST_SIZE, Float, as_float, as_int
 from flexdome.errors import ValidationError
 from flexdome.planning import mix, safe_policy, slater_gap, solve
 from flexdome.theory.convergence import dual_side
+from flexdome.theory.schedules import LARGEST
 
 __all__ = ["dual_optimum_bound", "margin_mixture", "optimisation_part", "reward_bound", "violation_bound"]
 
@@ -24,17 +25,20 @@ def optimisation_part(horizon: int, phi: float) -> float:
     By the value-difference lemma, Pinsker's inequality and Cauchy-Schwarz (appendix E, eq. (15)); the KL part of the
     potential would do.
     """
-    return float(horizon**1.5 * math.sqrt(2.0 * as_float("phi", phi, 0.0)))
+    return float(
+        as_int("horizon", horizon, 1, LARGEST_SIZE) ** 1.5 * math.sqrt(2.0 * as_float("phi", phi, 0.0, LARGEST))
+    )
 
 
 def reward_bound(problem: Problem, phi: float, tau: float, margin: float) -> float:
     """Lemma 2, first line. Needs eps <= Xi; from C'' on it is at most Xi / 2."""
-    H = as_problem(problem).horizon
+    H, tau, margin = as_problem(problem).horizon, as_float("tau", tau, 0.0, LARGEST), as_float("margin", margin)
     return optimisation_part(H, phi) + tau * H * math.log(problem.actions) + H * margin / problem.slater_gap
 
 
 def violation_bound(problem: Problem, phi: float, tau: float, margin: float) -> float:
     """Lemma 2, second line: 0 where the margin covers everything. Needs a multiplier inside the box."""
+    tau, margin = as_float("tau", tau, 0.0, LARGEST), as_float("margin", margin)
     rest = optimisation_part(as_problem(problem).horizon, phi) + tau * dual_side(problem) - margin
     return max(rest, 0.0)
 
@@ -48,7 +52,7 @@ def dual_optimum_bound(problem: Problem, tau: float, margin: float) -> float:
     room = as_problem(problem).slater_gap - as_float("margin", margin)
     if room <= 0.0:
         return math.inf
-    return problem.horizon * (1.0 + as_float("tau", tau, 0.0) * math.log(problem.actions)) / room
+    return problem.horizon * (1.0 + as_float("tau", tau, 0.0, LARGEST) * math.log(problem.actions)) / room
 
 
 def margin_mixture(cmdp: CMDP, margin: float) -> Float:

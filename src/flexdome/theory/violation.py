@@ -16,11 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from flexdome.cmdp.problem import Problem, as_problem
-from flexdome.cmdp.validation import as_float
+from flexdome.cmdp.validation import as_float, as_int
 from flexdome.theory.constants import as_confidence, error_constant
 from flexdome.theory.rates import OPTIMISATION_CONSTANT, dominance_start
 from flexdome.theory.theorem import (
     DIGITS,
+    LONGEST_LOG,
+    LONGEST_START,
     burn_in_episode,
     coefficients,
     dominance_episodes,
@@ -49,9 +51,9 @@ def statistical_decay(problem: Problem, log_t: float, log_planned: float, delta:
     lemma adds O~(S^(3/4) A^(1/2) H) t^(-5/12), which it does not spell out.
     """
     size = math.log(4.0 * as_problem(problem).states * problem.actions * problem.horizon)
-    log_size = size - math.log(as_confidence(delta)) + as_float("log_planned", log_planned, 0.0)
+    log_size = size - math.log(as_confidence(delta)) + as_float("log_planned", log_planned, 0.0, LONGEST_LOG)
     root = 0.5 * math.log(2.0 * error_constant(problem))
-    return root - as_float("log_t", log_t, 0.0) / 6.0 + 0.25 * math.log(log_size)
+    return root - as_float("log_t", log_t, 0.0, LONGEST_LOG) / 6.0 + 0.25 * math.log(log_size)
 
 
 def violation_terms(problem: Problem, log_planned: float, delta: float, burn_in: int | None = None) -> ViolationTerms:
@@ -66,8 +68,8 @@ def violation_terms(problem: Problem, log_planned: float, delta: float, burn_in:
     at C'', its least. C and D are those of the first step, as in the proof: it makes (b') a constant of 10^67 at the
     paper's size.
     """
-    H, log_T = as_problem(problem).horizon, as_float("log_planned", log_planned, 0.0)
-    start = burn_in_episode(problem, delta) if burn_in is None else burn_in
+    H, log_T = as_problem(problem).horizon, as_float("log_planned", log_planned, 0.0, LONGEST_LOG)
+    start = burn_in_episode(problem, delta) if burn_in is None else as_int("burn_in", burn_in, 1, LONGEST_START)
     c, parts = coefficients(problem), margin_parts(problem)
     ends = [min(end, log_T) for end in dominance_episodes(problem)]
     steps = c.optimisation + 0.5 * math.log(OPTIMISATION_CONSTANT)
@@ -106,4 +108,6 @@ def _summed(log_a: float, shift: Decimal, root: int, b: float, first: int, log_l
 def violation_bound_start(problem: Problem, delta: float) -> float:
     """log T from which the bound of :func:`violation_terms` is below T H, what is true of every learner anyway."""
     start, log_h = burn_in_episode(problem, delta), math.log(problem.horizon)
-    return dominance_start(lambda x: violation_terms(problem, x, delta, start).total, lambda x: x + log_h, log_end=1e6)
+    return dominance_start(
+        lambda x: violation_terms(problem, x, delta, start).total, lambda x: x + log_h, log_end=LONGEST_LOG
+    )
