@@ -64,7 +64,7 @@ ENDS: list[tuple[Any, dict[str, Any], str, Any, Any]] = [
     (th.last_iterate_terms, {"problem": ONE, "eta": 0.1, "tau": 0.1, "margin": 0.1}, "steps", 1, 0),
     (th.optimisation_sums, {"tau": [0.5]}, "eta", [0.0], [-0.5]),
     (th.optimisation_sums, {"eta": [0.5]}, "tau", [0.0], [-0.5]),
-    (th.multiplier_drift_bound, {"problem": ONE, "tau": (0.5, 0.4), "margin": (0.1, 0.1)}, "multipliers", [0.0], [-0.5]),
+    (th.multiplier_drift_bound, {"problem": ONE, "tau": (0.5, 0.4), "margin": (0, 0)}, "multipliers", [0.0], [-0.5]),
 ]  # fmt: skip
 
 
