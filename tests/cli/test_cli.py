@@ -1,6 +1,7 @@
 """The command line as a user types it."""
 
 import errno
+import io
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import polars as pl
 import pytest
 
 import flexdome as fd
@@ -233,6 +235,12 @@ def test_sweep_ranks_every_combination(small, capsys):
     out = capsys.readouterr().out
     assert "8 runs computed" in out
     assert all(f"margin_scale={c}, unvisited={u}" in out for c in ("0", "0.0001") for u in ("paper", "optimistic"))
+    assert (small / "results" / "figures" / "sweep.png").stat().st_size > 500
+    words += ["--score", "strong_regret + 10 * late_violation", "--over", "worst"]
+    assert main([*words, "--episodes", "30", "--seeds", "0", "--workers", "0"]) == 0
+    assert "strong_regret + 10 * late_violation, worst over runs" in capsys.readouterr().out
+    assert main([*words[:6], "--score", "strong_regrets", "--workers", "0"]) == 2
+    assert "did you mean strong_regret" in capsys.readouterr().err
 
 
 def test_status_and_resume_know_what_was_asked_for(small, capsys):
@@ -267,17 +275,84 @@ def test_sweep_takes_a_model_file(small, capsys):
     assert "2 runs computed" in capsys.readouterr().out
 
 
-def test_a_failing_run_is_an_error_after_the_others_are_done(small, capsys, monkeypatch):
-    from flexdome.learners.primal_dual.rpd_oe import RPDOE
+BROKEN = """
+from flexdome import FlexDOME
 
-    def broken(self, episode):
+
+class Broken(FlexDOME):
+    id = "broken"
+
+    def observe(self, episode):
         raise RuntimeError("a bug of its own")
+"""
 
-    monkeypatch.setattr(RPDOE, "observe", broken)
-    assert main(["run", "small.toml", "--workers", "0"]) == 5
+
+def test_a_failing_run_is_an_error_after_the_others_are_done_with_its_traceback_kept(small, capsys, monkeypatch):
+    (small / "broken_learner.py").write_text(BROKEN)
+    (small / "small.toml").write_text(
+        SMALL.replace('"rpd-oe", options = {tuning = "practical"}', '"broken_learner:Broken"')
+    )
+    monkeypatch.syspath_prepend(small)
+    assert main(["run", "small.toml", "--workers", "1"]) == 5
     captured = capsys.readouterr()
     assert "4 runs computed" in captured.out
     assert "4 runs failed: RuntimeError: a bug of its own" in captured.err
+    assert 'broken_learner.py", line 9, in observe' in captured.err
+    assert main(["status", "results", "--failures"]) == 0
+    out = capsys.readouterr().out
+    assert "failed: 4 runs of broken_learner:Broken: RuntimeError: a bug of its own" in out
+    assert out.count('broken_learner.py", line 9, in observe') == 4
+    assert main(["compare", "small"]) == 2
+    assert "--skip-missing goes on without them" in capsys.readouterr().err
+    assert main(["compare", "small", "--skip-missing", "--baseline", "ours"]) == 0
+    captured = capsys.readouterr()
+    assert "4 runs are missing" in captured.out
+    assert "skipped: 4 of 8 runs" in captured.err
+    with pytest.raises(RuntimeError, match="a bug of its own"):
+        main(["run", "small.toml", "--workers", "0"])
+    (small / "broken_learner.py").write_text(BROKEN.replace("raise RuntimeError", "super().observe(episode) or str"))
+    words = [sys.executable, "-m", "flexdome", "run", "small.toml", "--workers", "0"]
+    mended = subprocess.run(words, env=os.environ | {"PYTHONPATH": f"{small}:{os.environ.get('PYTHONPATH', '')}"})
+    assert mended.returncode == 0
+
+
+def test_tables_come_as_latex_csv_and_markdown(small, capsys):
+    main(["run", "small.toml", "--workers", "0"])
+    capsys.readouterr()
+    assert main(["compare", "small", "--metrics", "weak_regret", "crossings", "--format", "latex"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("\\begin{tabular}{llrr}\n\\hline\nenvironment & learner & weak regret & crossings")
+    assert "small.png" in captured.err
+    assert main(["compare", "small", "--format", "csv"]) == 0
+    rows = pl.read_csv(io.StringIO(capsys.readouterr().out))
+    assert rows.columns[:5] == ["environment", "learner", "metric", "n", "mean"]
+    assert rows.height == 2 * 2 * 5
+    assert main(["compare", "small", "--format", "markdown", "--baseline", "ours"]) == 0
+    assert "| environment | learner | difference |" in capsys.readouterr().out
+
+
+def test_figures_show_the_metrics_that_are_asked_for(small, capsys):
+    main(["run", "small.toml", "--workers", "0"])
+    words = ["compare", "small", "--curves", "weak_regret", "strong_violation", "--constraints", "--log", "both"]
+    (small / "small.toml").write_text(SMALL.replace('{id = "media-v1"}, ', ""))
+    main(["run", "small.toml", "--workers", "0"])
+    assert main(words) == 0
+    drawn = pl.read_parquet(small / "results" / "figures" / "small.parquet")
+    assert {f"strong_violation_{i}" for i in range(3)} < set(drawn["metric"])
+
+
+def test_status_watches_until_everything_is_done(small, capsys):
+    main(["run", "small.toml", "--workers", "0"])
+    capsys.readouterr()
+    assert main(["status", "results", "--watch", "--every", "0.1"]) == 0
+    assert "480 of 480" in capsys.readouterr().out
+
+
+def test_force_computes_again(small, capsys):
+    main(["run", "small.toml", "--workers", "0"])
+    capsys.readouterr()
+    assert main(["run", "small.toml", "--workers", "0", "--force"]) == 0
+    assert "8 runs computed, 0 there already" in capsys.readouterr().out
 
 
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_goes_on(small):

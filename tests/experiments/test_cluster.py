@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import flexdome as fd
-from flexdome.experiments import ExperimentSpec, Store, engines, installation, make_engine, run_experiments
+from flexdome.experiments import ExperimentSpec, Store, cluster, installation, make_engine, run_experiments
 
 distributed = pytest.importorskip("distributed")
 
@@ -231,7 +231,7 @@ def test_a_timeout_is_a_positive_number(timeout):
 
 def test_the_probe_needs_nothing_installed(tmp_path):
     """Python alone, without any package, can say what it has not."""
-    words = [sys.executable, "-I", "-S", "-c", f"print({engines.PROBE})"]
+    words = [sys.executable, "-I", "-S", "-c", f"print({cluster.PROBE})"]
     told = eval(subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path).stdout)
     assert told["python"] == "{}.{}".format(*sys.version_info)
     assert told["numpy"].startswith("none (")

@@ -2,7 +2,7 @@
 
 from flexdome.analysis.aggregation import FINALS, Reader, Results, aggregate, sensitivity, summary
 from flexdome.analysis.comparison import PairedDifference, paired_difference
-from flexdome.analysis.metrics import CUMULATIVE, METRICS, Series, series_of
+from flexdome.analysis.metrics import CUMULATIVE, METRICS, Series, constraint_metrics, metric_label, series_of
 from flexdome.analysis.statistics import (
     Exponent,
     Interval,
@@ -12,6 +12,7 @@ from flexdome.analysis.statistics import (
     mean_and_error,
 )
 from flexdome.analysis.suite import TARGETS, Target, dominance_table, suite_table, suite_targets
+from flexdome.analysis.sweeps import parse_score, ranked_settings
 from flexdome.analysis.tables import PAPER, table1
 from flexdome.analysis.verdicts import CLAIMS, Roles, Verdict, near_constant, roles_of, verdicts
 
@@ -33,12 +34,16 @@ __all__ = [
     "Verdict",
     "aggregate",
     "bootstrap_interval",
+    "constraint_metrics",
     "dominance_table",
     "growth_exponent",
     "iqm",
     "mean_and_error",
+    "metric_label",
     "near_constant",
     "paired_difference",
+    "parse_score",
+    "ranked_settings",
     "roles_of",
     "sensitivity",
     "series_of",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from flexdome.analysis.frames import as_table, check_column
-from flexdome.analysis.metrics import METRICS, series_of
+from flexdome.analysis.metrics import METRICS, constraint_metrics, series_of
 from flexdome.analysis.statistics import bootstrap_interval, exponent_episodes, exponent_of_samples, iqm, mean_and_error
 from flexdome.cmdp.validation import Float, as_float, as_int, as_items, as_text, instance_of, one_of, shown, switch
 from flexdome.errors import FlexDOMEError, ValidationError
@@ -122,8 +122,9 @@ class Results:
 
 @dataclass(frozen=True)
 class _Digest:
-    """What is kept of a run: (6, k) values at the grid, (2, 50) at the exponents' episodes, and the final numbers."""
+    """What is kept of a run: values of metrics at the grid, (2, 50) at the exponents' episodes, the final numbers."""
 
+    metrics: tuple[str, ...]
     curve: Float
     growth: Float
     finals: dict[str, float]
@@ -135,6 +136,7 @@ def aggregate(
     points: int = POINTS,
     skip_missing: bool = False,
     threads: int | None = None,
+    constraints: bool = False,
 ) -> Results:
     """All tables of an experiment, every run read once.
 
@@ -143,12 +145,13 @@ def aggregate(
     points : episodes of a curve, evenly spaced from 1 to T
     skip_missing : go on without the runs that the store does not have, and list them in ``missing``; else an error
     threads : readers at work (None: one a core, four at most)
+    constraints : also curves of every single constraint, where there are several
     """
     if not all(callable(getattr(store, name, None)) for name in ("has", "read")):
         raise ValidationError(f"store is {shown(store)}; it must have the methods has and read, as a Store")
     instance_of("experiment", experiment, ExperimentSpec)
     points = as_int("points", points, 2, MOST_POINTS)
-    skip_missing = switch("skip_missing", skip_missing)
+    skip_missing, constraints = switch("skip_missing", skip_missing), switch("constraints", constraints)
     if threads is not None:
         threads = as_int("threads", threads, 1, MOST_THREADS)
     grid = np.unique(np.rint(np.linspace(1, experiment.episodes, points)).astype(np.int64))
@@ -164,7 +167,7 @@ def aggregate(
     left_out = {id(run) for run in missing}
     present = [run for run in runs if id(run) not in left_out]
     with ThreadPoolExecutor(threads or min(4, os.cpu_count() or 1)) as pool:
-        digests = list(pool.map(lambda run: _digest(store, run, grid, growth), present))
+        digests = list(pool.map(lambda run: _digest(store, run, grid, growth, constraints), present))
     groups: dict[tuple[str, str], list[_Digest]] = {}
     for run, digest in zip(present, digests, strict=True):
         groups.setdefault((run.environment.name, run.learner.name), []).append(digest)
@@ -255,13 +258,18 @@ def _columns(frame: pl.DataFrame, name: str, value: Iterable[str]) -> list[str]:
     )
 
 
-def _digest(store: Reader, run: RunSpec, grid: npt.NDArray[np.int64], growth: npt.NDArray[np.int64]) -> _Digest:
+def _digest(
+    store: Reader, run: RunSpec, grid: npt.NDArray[np.int64], growth: npt.NDArray[np.int64], constraints: bool
+) -> _Digest:
     frame = store.read(run)
     if frame.height != run.episodes:
         raise ValidationError(f"run {run.id} has {frame.height} episodes; it must have {run.episodes}")
     series = series_of(frame)
+    m = len(series.violations)
+    metrics = (*METRICS, *(constraint_metrics(m) if constraints and m > 1 else ()))
     return _Digest(
-        curve=np.stack([getattr(series, name)[grid - 1] for name in METRICS]),
+        metrics=metrics,
+        curve=np.stack([series.of(name)[grid - 1] for name in metrics]),
         growth=np.stack([getattr(series, name)[growth - 1] for name in GROWING]),
         finals=series.finals(),
     )
@@ -271,7 +279,7 @@ def _curves(groups: dict[tuple[str, str], list[_Digest]], grid: npt.NDArray[np.i
     parts = []
     for (environment, learner), digests in groups.items():
         mean, error = mean_and_error(np.stack([digest.curve for digest in digests]))
-        for k, metric in enumerate(METRICS):
+        for k, metric in enumerate(digests[0].metrics):
             parts.append(
                 pl.DataFrame({"episode": grid, "mean": mean[k], "se": error[k]}).select(
                     pl.lit(environment).alias("environment"),

@@ -9,12 +9,16 @@ With g_t the signed reward gap and v_{i,t} the signed violation of constraint i 
     weak_regret       sum_{s <= t} g_s
     weak_violation    max_i sum_{s <= t} v_{i,s}
 
-The last four are, bit for bit, those of ``History``. The first tenth of a run are its first ``T // 10`` episodes;
-*late* means after them.
+    violation_<i>         v_{i,t}, where there are several constraints
+    strong_violation_<i>  sum_{s <= t} [v_{i,s}]_+
+
+The four without an index that are sums are, bit for bit, those of ``History``. The first tenth of a run are its first
+``T // 10`` episodes; *late* means after them.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,13 +26,44 @@ import numpy as np
 import polars as pl
 
 from flexdome.analysis.frames import LARGEST, as_table
-from flexdome.cmdp.validation import Float, as_array, check_range
-from flexdome.errors import ValidationError
+from flexdome.cmdp.validation import Float, as_array, as_int, as_text, check_range
+from flexdome.errors import ValidationError, unknown_name
 
-__all__ = ["CUMULATIVE", "METRICS", "Series", "series_of"]
+__all__ = ["CUMULATIVE", "METRICS", "Series", "constraint_metrics", "metric_label", "series_of"]
 
 CUMULATIVE = ("strong_regret", "strong_violation", "weak_regret", "weak_violation")
 METRICS = ("gap", "violation", *CUMULATIVE)
+LABELS = {
+    "gap": "Optimality gap",
+    "violation": "Violation",
+    "strong_regret": "Strong regret",
+    "strong_violation": "Strong violation",
+    "weak_regret": "Weak regret",
+    "weak_violation": "Weak violation",
+}
+ONE = re.compile(r"(violation|strong_violation)_([0-9]{1,6})")
+
+
+def constraint_metrics(constraints: int) -> tuple[str, ...]:
+    """The metrics of single constraints.
+
+    >>> constraint_metrics(2)
+    ('violation_0', 'violation_1', 'strong_violation_0', 'strong_violation_1')
+    """
+    count = as_int("constraints", constraints, 1, 10**6)
+    return tuple(f"{kind}_{i}" for kind in ("violation", "strong_violation") for i in range(count))
+
+
+def metric_label(metric: str) -> str:
+    """What figures call a metric.
+
+    >>> metric_label("strong_violation_1")
+    'Strong violation 1'
+    """
+    found = ONE.fullmatch(as_text("metric", metric))
+    if found is None and metric not in LABELS:
+        raise unknown_name("metric", metric, [*LABELS, "violation_0", "strong_violation_0"])
+    return LABELS[metric] if found is None else f"{LABELS[found[1]]} {found[2]}"
 
 
 @dataclass(frozen=True)
@@ -90,6 +125,19 @@ class Series:
         """(T,) the largest of the cumulated violations."""
         worst: Float = np.cumsum(self.violations, axis=1).max(axis=0)
         return worst
+
+    def of(self, metric: str) -> Float:
+        """(T,) the series of a metric, of a single constraint too: ``"strong_violation_0"``."""
+        metric_label(metric)
+        found = ONE.fullmatch(metric)
+        if found is None:
+            values: Float = getattr(self, metric)
+            return values
+        i = int(found[2])
+        if i >= len(self.violations):
+            raise ValidationError(f"metric is {metric!r}; there are {len(self.violations)} constraints, from 0")
+        one: Float = (self.violations if found[1] == "violation" else self._strong)[i]
+        return one
 
     def finals(self) -> dict[str, float]:
         """One number of each kind, for the whole run.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from flexdome.cli.certify import certify
-from flexdome.cli.experiments import compare, resume, run, status, sweep
+from flexdome.cli.experiments import resume, run, sweep
+from flexdome.cli.look import compare, status
 from flexdome.cli.report import report
 from flexdome.cli.reproduce import reproduce
 from flexdome.cli.theory import theory

@@ -1,4 +1,4 @@
-"""The commands that run experiments and read their results."""
+"""The commands that run experiments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flexdome.errors import FlexDOMEError
 if TYPE_CHECKING:
     from flexdome.experiments import ExperimentSpec, Store
 
-__all__ = ["RunsFailed", "compare", "compute", "resume", "run", "status", "sweep", "warn"]
+__all__ = ["RunsFailed", "compute", "count", "remembered", "resume", "run", "sweep", "warn"]
 
 
 class RunsFailed(FlexDOMEError):
@@ -29,7 +29,8 @@ Address = Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_h
 Count = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
 Seeds = Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="K [K ...]", help_behavior_hint="")]
 Directory = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-Metric = Literal["strong_regret", "strong_violation", "late_violation", "last_gap", "last_violation"]
+TIMEOUT, LIMIT = 60.0, 3600.0  # seconds
+MOST_TRACEBACKS = 3
 
 
 def run(
@@ -41,6 +42,9 @@ def run(
     episodes: Count = None,
     seeds: Seeds = None,
     instance: Count = None,
+    force: bool = False,
+    timeout: float = TIMEOUT,
+    limit: float = LIMIT,
 ) -> None:
     """Run an experiment; runs that exist are not run again.
 
@@ -52,11 +56,14 @@ def run(
     Args:
         experiment: a TOML file, or the name of one of ours (see `flexdome list experiments`)
         out: directory of the results; the same command on it continues an interrupted one
-        workers: processes on this machine; 0: none but this one
+        workers: processes on this machine; 0: none but this one, and the first failure is raised
         cluster: address of a Dask scheduler, instead of processes here
         episodes: another number of episodes than the experiment's
         seeds: other run seeds than the experiment's
         instance: the instance's seed for all runs, instead of run seed k meeting instance k
+        force: compute runs again that are there
+        timeout: seconds for a cluster to answer, and to have a worker that can be used
+        limit: seconds after which a step of a run that has not ended is given up, and the run has failed
     """
     from flexdome.analysis import aggregate
     from flexdome.cli.results import show_summary
@@ -65,50 +72,8 @@ def run(
     changes = {"episodes": episodes, "seeds": seeds, "instance": instance}
     spec = find_experiment(experiment).changed(**{name: value for name, value in changes.items() if value is not None})
     store = Store(out)
-    compute([spec], store, workers, cluster)
+    compute([spec], store, workers, cluster, timeout, limit, force)
     show_summary(aggregate(store, spec))
-
-
-def compare(
-    experiment: Experiment,
-    /,
-    out: Path = DEFAULT,
-    baseline: Annotated[str | None, tyro.conf.arg(metavar="LEARNER", help_behavior_hint="")] = None,
-    metric: Metric = "strong_violation",
-    figure: Annotated[
-        Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: OUT/figures/EXPERIMENT)")
-    ] = None,
-) -> None:
-    """Print the table of an experiment that was run, and write its figure.
-
-    With a baseline also the paired differences: both learners met the same instances and the same random numbers.
-
-    For example:
-      flexdome compare my-experiment --out results
-      flexdome compare fixed --baseline FlexDOME --metric strong_regret
-
-    Args:
-        experiment: the name of an experiment in `out` (or NAME-ID, see `flexdome status`), a TOML file, or one of ours
-        out: directory of the results
-        baseline: label of the learner that the others are compared with
-        metric: what the paired differences are of
-        figure: where the figure goes, without its suffix
-    """
-    from flexdome.analysis import aggregate
-    from flexdome.cli.results import show_differences, show_summary, write_comparison
-    from flexdome.errors import unknown_name
-    from flexdome.experiments import Store
-
-    store = Store(out)
-    spec = _remembered(experiment, store)
-    if baseline is not None and baseline not in (names := [learner.name for learner in spec.learners]):
-        raise unknown_name("learner of this experiment", baseline, names)
-    _require_complete(spec, store)
-    results = aggregate(store, spec)
-    show_summary(results)
-    if baseline is not None:
-        show_differences(results, baseline, metric)
-    write_comparison(results, figure or out / "figures" / spec.name)
 
 
 def sweep(
@@ -118,18 +83,21 @@ def sweep(
     option: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=A,B,...")] = (),
     episodes: int = 20_000,
     seeds: tuple[int, ...] = (0, 1, 2),
+    score: str = "strong_regret + strong_violation",
+    over: Literal["geometric", "mean", "worst"] = "geometric",
     name: str = "sweep",
     out: Path = DEFAULT,
     workers: Workers = None,
     cluster: Address = None,
+    timeout: float = TIMEOUT,
+    limit: float = LIMIT,
 ) -> None:
-    """Run a learner with every combination of some options, and rank them.
-
-    The score is the geometric mean over environments and seeds of strong regret plus strong violation plus one.
+    """Run a learner with every combination of some options, rank them by a score, and draw it.
 
     For example:
       flexdome sweep flexdome paper-v1 --option margin_scale=1e-5,2e-5,5e-5 bonus_scale=0,1e-3
       flexdome sweep rpd-oe independent-v1 conflict-v1 --option tuning=theory,practical --episodes 5000
+      flexdome sweep flexdome paper-v1 --option margin_scale=1e-5,5e-5 --score "strong_regret + 10 * late_violation"
 
     Args:
         learner: a registered learner
@@ -137,13 +105,17 @@ def sweep(
         option: an option's name and its values; all combinations are run
         episodes: of each run
         seeds: run seeds; run seed k meets instance k
+        score: a sum of final numbers, with weights, taken in every run
+        over: the score over runs: the geometric mean of the score plus one, the mean, or the worst
         name: what the experiment is called in `out`
         out: directory of the results
-        workers: processes on this machine; 0: none but this one
+        workers: processes on this machine; 0: none but this one, and the first failure is raised
         cluster: address of a Dask scheduler, instead of processes here
+        timeout: seconds for a cluster to answer, and to have a worker that can be used
+        limit: seconds after which a step of a run that has not ended is given up, and the run has failed
     """
-    from flexdome.analysis import aggregate
-    from flexdome.cli.results import show_ranking
+    from flexdome.analysis import aggregate, parse_score
+    from flexdome.cli.results import show_ranking, write_sweep
     from flexdome.experiments import EnvironmentSpec, ExperimentSpec, LearnerSpec, Store
 
     rows = tuple(
@@ -155,11 +127,22 @@ def sweep(
     )
     spec = ExperimentSpec(name=name, episodes=episodes, seeds=seeds, environments=places, learners=rows)
     store = Store(out)
-    compute([spec], store, workers, cluster)
-    show_ranking(aggregate(store, spec))
+    parse_score(score)
+    compute([spec], store, workers, cluster, timeout, limit)
+    results = aggregate(store, spec)
+    table = show_ranking(results, score, over)
+    for path in write_sweep(results, table, score, over, out / "figures" / name):
+        print(path)
 
 
-def resume(out: Directory = DEFAULT, /, workers: Workers = None, cluster: Address = None) -> None:
+def resume(
+    out: Directory = DEFAULT,
+    /,
+    workers: Workers = None,
+    cluster: Address = None,
+    timeout: float = TIMEOUT,
+    limit: float = LIMIT,
+) -> None:
     """Finish everything that was asked for in a directory.
 
     For example:
@@ -167,8 +150,10 @@ def resume(out: Directory = DEFAULT, /, workers: Workers = None, cluster: Addres
 
     Args:
         out: directory of the results
-        workers: processes on this machine; 0: none but this one
+        workers: processes on this machine; 0: none but this one, and the first failure is raised
         cluster: address of a Dask scheduler, instead of processes here
+        timeout: seconds for a cluster to answer, and to have a worker that can be used
+        limit: seconds after which a step of a run that has not ended is given up, and the run has failed
     """
     from flexdome.experiments import Store
 
@@ -176,59 +161,22 @@ def resume(out: Directory = DEFAULT, /, workers: Workers = None, cluster: Addres
     specs = store.experiments(warn)
     if not specs:
         raise FlexDOMEError(f"{out} holds no experiment; `flexdome run EXPERIMENT --out {out}` starts one")
-    compute(specs, store, workers, cluster)
-    print(f"{out}: {_count(len(specs), 'experiment')} complete")
-
-
-def status(out: Directory = DEFAULT, /, verify: bool = False) -> None:
-    """Print how far the experiments in a directory are.
-
-    For example:
-      flexdome status results
-      flexdome status results --verify
-
-    Args:
-        out: directory of the results
-        verify: compare every file with its checksum
-    """
-    from rich.table import Table
-
-    from flexdome.cli.tables import plain_table, show
-    from flexdome.experiments import Store
-
-    store = Store(out)
-    specs = store.experiments(warn)
-    if not specs:
-        raise FlexDOMEError(f"{out} holds no experiment; `flexdome run EXPERIMENT --out {out}` starts one")
-    table: Table = plain_table(f"Experiments in {out}", "experiment", "id", "runs", "complete", "under way", "episodes")
-    damaged: dict[str, str] = {}
-    if verify:
-        table.add_column("damaged")
-    for spec in specs:
-        runs = list(spec.runs())
-        complete = [run for run in runs if store.has(run)]
-        under_way = [found for run in runs if not store.has(run) and (found := store.checkpoint(run)[0])]
-        episodes = sum(run.episodes for run in complete) + sum(found.episode for found in under_way)
-        total = sum(run.episodes for run in runs)
-        cells = [spec.name, spec.id, str(len(runs)), str(len(complete)), str(len(under_way))]
-        cells.append(f"{episodes:,} of {total:,}")
-        if verify:
-            wrong = {run.id: text for run in complete if (text := store.damage(run)) is not None}
-            damaged |= wrong
-            cells.append(str(len(wrong)))
-        table.add_row(*cells)
-    show(table)
-    if damaged:
-        first = next(iter(damaged.values()))
-        raise FlexDOMEError(
-            f"{_count(len(damaged), 'run')} damaged, the first: {first}; `flexdome resume {out}` computes them again"
-        )
+    compute(specs, store, workers, cluster, timeout, limit)
+    print(f"{out}: {count(len(specs), 'experiment')} complete")
 
 
 # -- what the commands share ---------------------------------------------------------------------------------------
 
 
-def compute(specs: Sequence[ExperimentSpec], store: Store, workers: int | None, cluster: str | None) -> None:
+def compute(
+    specs: Sequence[ExperimentSpec],
+    store: Store,
+    workers: int | None,
+    cluster: str | None,
+    timeout: float = TIMEOUT,
+    limit: float = LIMIT,
+    force: bool = False,
+) -> None:
     """Run what is missing, with a progress display; failures are an error after everything else is done."""
     import sys
     import time
@@ -236,21 +184,26 @@ def compute(specs: Sequence[ExperimentSpec], store: Store, workers: int | None, 
     from flexdome.cli.progress import Display, clock
     from flexdome.experiments import make_engine, run_experiments
 
-    engine = make_engine(workers, cluster)
+    engine = make_engine(workers, cluster, timeout)
     try:
         with Display(specs) as display:
-            outcome = run_experiments(specs, store, engine, display)
+            outcome = run_experiments(specs, store, engine, display, limit=limit, force=force)
     except KeyboardInterrupt:
         print(f"stopped; the same command, or `flexdome resume {store.path}`, finishes the rest", file=sys.stderr)
         raise
     took = clock(time.monotonic() - display.began)
-    print(f"{store.path}: {_count(outcome.computed, 'run')} computed, {outcome.stored} there already ({took})")
+    print(f"{store.path}: {count(outcome.computed, 'run')} computed, {outcome.stored} there already ({took})")
     if outcome.failed:
-        reasons = sorted(set(outcome.failed.values()))
-        raise RunsFailed(f"{_count(len(outcome.failed), 'run')} failed: {'; '.join(reasons)}")
+        kinds = {reason: outcome.tracebacks.get(id, "") for id, reason in outcome.failed.items()}
+        for trace in [text for text in kinds.values() if text][:MOST_TRACEBACKS]:
+            print(trace, file=sys.stderr)
+        raise RunsFailed(
+            f"{count(len(outcome.failed), 'run')} failed: {'; '.join(sorted(kinds))} "
+            f"(`flexdome status {store.path} --failures` shows every traceback, --workers 0 raises the first)"
+        )
 
 
-def _remembered(text: str, store: Store) -> ExperimentSpec:
+def remembered(text: str, store: Store) -> ExperimentSpec:
     """An experiment of the store by its name (the latest of it) or NAME-ID, or a file, or one of ours."""
     from flexdome.experiments import find_experiment
 
@@ -265,17 +218,6 @@ def warn(text: str) -> None:
     import sys
 
     print(f"flexdome: skipped: {text}", file=sys.stderr)
-
-
-def _require_complete(spec: ExperimentSpec, store: Store) -> None:
-
-    runs = list(spec.runs())
-    missing = sum(not store.has(run) for run in runs)
-    if missing:
-        raise FlexDOMEError(
-            f"{missing} of {len(runs)} runs of {spec.name} are not in {store.path}; "
-            f"`flexdome run` computes them, `flexdome resume {store.path}` finishes what was interrupted"
-        )
 
 
 def _grid(options: Iterable[str]) -> list[dict[str, Any]]:
@@ -301,5 +243,6 @@ def _value(word: str) -> Any:
         return word
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """``1 run``, ``2 runs``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from flexdome.experiments import Event, ExperimentSpec
-from flexdome.kernels.jit import nothing_compiled
+from flexdome.experiments.compiling import seconds_to_compile
 
 __all__ = ["Display"]
 
@@ -31,7 +31,9 @@ class Display:
     """Watch runs: runs done, episodes per second, time left. Damage, retries and failures get a line each."""
 
     def __init__(self, experiments: Iterable[ExperimentSpec]) -> None:
+        experiments = list(experiments)
         self.runs = {run.id: run.episodes for experiment in experiments for run in experiment.runs()}
+        self.compiling = seconds_to_compile(row.id for experiment in experiments for row in experiment.learners)
         self.done = self.stored = 0
         self.at = dict.fromkeys(self.runs, 0)
         self.before = 0  # episodes that were there when we came
@@ -42,8 +44,8 @@ class Display:
         self.task = self.live.add_task("", total=None) if self.live else None
 
     def __enter__(self) -> Self:
-        if nothing_compiled():
-            self._say("compiling first: a minute or two, once; `flexdome warmup` does it ahead")
+        if self.compiling:
+            self._say(f"compiling, about {self.compiling} s, once (`flexdome warmup` does it ahead)")
         if self.live:
             self.live.start()
         return self

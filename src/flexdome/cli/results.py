@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from flexdome.analysis import Results, paired_difference, summary
+from flexdome.analysis import Results, paired_difference, ranked_settings, summary
 from flexdome.cli.tables import plain_table, show
 
-__all__ = ["show_differences", "show_ranking", "show_summary", "write_comparison"]
+__all__ = ["COLUMNS", "put", "show_differences", "show_ranking", "show_summary", "write_comparison", "write_sweep"]
 
-COLUMNS = {
+LABELS = {
     "strong_regret": ("strong regret", 0),
     "strong_violation": ("strong violation", 1),
     "late_violation": ("after the first tenth", 1),
     "last_gap": ("last gap", 3),
     "last_violation": ("last violation", 3),
+    "weak_regret": ("weak regret", 0),
+    "weak_violation": ("weak violation", 1),
+    "late_regret": ("regret after the first tenth", 0),
+    "crossings": ("crossings", 1),
+    "wobble": ("wobble", 4),
+}
+COLUMNS = ("strong_regret", "strong_violation", "late_violation", "last_gap", "last_violation")
+ESCAPED = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
 }
 
 
@@ -26,57 +39,94 @@ def text(mean: float, error: float | None, digits: int) -> str:
     return f"{mean:,.{digits}f}" + ("" if error is None else f" ± {error:,.{digits}f}")
 
 
-def show_summary(results: Results) -> None:
+def show_summary(results: Results, metrics: Sequence[str] = COLUMNS, format: str = "text") -> None:
     """Print what became of each learner on each environment."""
     spec = results.experiment
     seeds = len(spec.seeds)
     title = (
         f"{spec.name}: {spec.episodes:,} episodes, {seeds} {'seed' if seeds == 1 else 'seeds'}, mean ± standard error"
     )
-    table = plain_table(title, "environment", "learner", *(label for label, _ in COLUMNS.values()))
-    rows = summary(results.finals, metrics=tuple(COLUMNS))
-    for (environment, learner), group in rows.group_by("environment", "learner", maintain_order=True):
+    if results.missing:
+        title += f"; {len(results.missing)} runs are missing"
+    found = summary(results.finals, metrics=metrics)
+    if format == "csv":
+        sys.stdout.write(found.write_csv())
+        return
+    rows = []
+    for (environment, learner), group in found.group_by("environment", "learner", maintain_order=True):
         by = {row["metric"]: row for row in group.iter_rows(named=True)}
-        cells = (text(by[name]["mean"], by[name]["se"], digits) for name, (_, digits) in COLUMNS.items())
-        table.add_row(str(environment), str(learner), *cells)
-    show(table)
+        cells = (text(by[name]["mean"], by[name]["se"], LABELS[name][1]) for name in metrics)
+        rows.append((str(environment), str(learner), *cells))
+    put(title, ("environment", "learner", *(LABELS[name][0] for name in metrics)), rows, format)
 
 
-def show_differences(results: Results, baseline: str, metric: str) -> None:
+def show_differences(results: Results, baseline: str, metric: str, format: str = "text") -> None:
     """Print each learner's metric less the baseline's, on common random numbers."""
-    label, digits = COLUMNS[metric]
+    label, digits = LABELS[metric]
     title = f"{label}, less that of {baseline} in the same run: mean ± standard error and 95 % interval"
-    table = plain_table(title, "environment", "learner", "difference", "interval", "lower", "equal", "higher")
+    there = {(row["environment"], row["learner"]) for row in results.finals.iter_rows(named=True)}
+    rows = []
     for environment in results.experiment.environments:
         for learner in results.experiment.learners:
-            if learner.name == baseline:
+            pair = {(environment.name, learner.name), (environment.name, baseline)}
+            if learner.name == baseline or not pair <= there:
                 continue
             found = paired_difference(results.finals, metric, learner.name, baseline, environment.name)
             interval = found.interval
             span = "-" if interval is None else f"{interval.low:,.{digits}f} to {interval.high:,.{digits}f}"
             counts = (str(count) for count in (found.lower, found.equal, found.higher))
-            table.add_row(environment.name, learner.name, text(found.mean, found.error, digits), span, *counts)
-    show(table)
+            rows.append((environment.name, learner.name, text(found.mean, found.error, digits), span, *counts))
+    put(title, ("environment", "learner", "difference", "interval", "lower", "equal", "higher"), rows, format)
 
 
-def show_ranking(results: Results) -> None:
-    """Print the settings of a sweep, best first."""
-    scored = results.finals.with_columns(
-        (pl.col("strong_regret") + pl.col("strong_violation") + 1.0).log().alias("log_score")
-    )
-    best = scored.group_by("learner").agg(
-        pl.col("log_score").mean(), pl.col("strong_regret").mean(), pl.col("strong_violation").mean()
-    )
-    table = plain_table("Settings, best first", "setting", "score", "mean strong regret", "mean strong violation")
-    for row in best.sort("log_score", "learner").iter_rows(named=True):
-        numbers = (float(np.exp(row["log_score"])), row["strong_regret"], row["strong_violation"])
+def show_ranking(results: Results, score: str, over: str) -> pl.DataFrame:
+    """Print the settings of a sweep, best first; the table comes back."""
+    found = ranked_settings(results.finals, score, over)
+    table = plain_table(f"Settings, best first: {score}, {over} over runs", "setting", "score", "regret", "violation")
+    for row in found.iter_rows(named=True):
+        numbers = (row["score"], row["strong_regret"], row["strong_violation"])
         table.add_row(row["learner"], *(f"{number:,.1f}" for number in numbers))
     show(table)
+    return found
 
 
-def write_comparison(results: Results, stem: Path) -> None:
-    """Write the figure of an experiment, rows are environments, and the data behind it; say where."""
+def write_comparison(results: Results, stem: Path, metrics: Sequence[str], log: str) -> list[Path]:
+    """Write the figure of an experiment, rows are environments, and the data behind it; where comes back."""
     from flexdome.figures import comparison_figure, save
 
-    for path in save(comparison_figure(results), stem, data=results.curves):
-        print(path)
+    figure = comparison_figure(results, metrics=metrics, log=log)
+    return list(save(figure, stem, data=results.curves))
+
+
+def write_sweep(results: Results, table: pl.DataFrame, score: str, over: str, stem: Path) -> list[Path]:
+    """Write what each option of a sweep does to the score, and the table behind it; where comes back."""
+    from flexdome.figures import save, sweep_figure
+
+    options = {learner.name: learner.options for learner in results.experiment.learners}
+    if not any(options.values()):
+        return []
+    return list(save(sweep_figure(table, options, f"{score}, {over} over runs"), stem, data=table))
+
+
+def put(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], format: str = "text") -> None:
+    """Print a table for people, or as LaTeX, CSV or Markdown."""
+    if format == "text":
+        table = plain_table(title, *head)
+        for row in rows:
+            table.add_row(*row)
+        show(table)
+    elif format == "csv":
+        sys.stdout.write(pl.DataFrame(list(rows), schema=list(head), orient="row").write_csv())
+    elif format == "markdown":
+        cells = [[cell.replace("|", r"\|") for cell in row] for row in (head, ["---"] * len(head), *rows)]
+        print("\n".join(f"| {' | '.join(row)} |" for row in cells))
+    else:
+        lines = [" & ".join(map(_latex, row)) + r" \\" for row in (head, *rows)]
+        columns = "ll" + "r" * (len(head) - 2)
+        print("\n".join([rf"\begin{{tabular}}{{{columns}}}", r"\hline", lines[0], r"\hline", *lines[1:]]))
+        print("\n".join([r"\hline", r"\end{tabular}", f"% {title}"]))
+
+
+def _latex(cell: str) -> str:
+    escaped = "".join(ESCAPED.get(character, character) for character in cell).replace("±", r"$\pm$")
+    return f"$-${escaped[1:]}" if escaped.startswith("-") and len(escaped) > 1 else escaped

@@ -21,11 +21,13 @@ PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "highspy")  # whose versions 
 
 
 def fingerprint(folder: Path) -> str:
-    """Sixteen hexadecimal digits, from the names and contents of all Python files under ``folder``."""
+    """Sixteen hexadecimal digits, from the names and contents of all Python files under ``folder`` (or of one file)."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
+    alone = folder.is_file()
+    for path in [folder] if alone else sorted(folder.rglob("*.py")):
         data = path.read_bytes()
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{len(data)}\0".encode() + data)
+        name = path.name if alone else path.relative_to(folder).as_posix()
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
     return digest.hexdigest()[:16]
 
 

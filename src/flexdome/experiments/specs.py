@@ -41,8 +41,10 @@ from pydantic import ValidationError as PydanticError
 
 from flexdome.cmdp import CMDP, Problem, load_cmdp
 from flexdome.cmdp.archive import as_path
-from flexdome.cmdp.validation import as_int, as_items, instance_of, shown
+from flexdome.cmdp.validation import as_int, as_items, instance_of
 from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError, unknown_name
+from flexdome.experiments.code import Code, code_of, entry_of
+from flexdome.experiments.wording import Keys, sentence
 from flexdome.families import ENVIRONMENTS, make_cmdp
 from flexdome.learners import LEARNERS, Learner, make_learner
 from flexdome.planning import safe_policy, slater_gap
@@ -50,7 +52,6 @@ from flexdome.theory.constants import LONGEST
 
 __all__ = ["EnvironmentSpec", "ExperimentSpec", "LearnerSpec", "ProblemSpec", "RunSpec", "load_experiment"]
 
-JSON_KINDS = ("list", "dict", "str", "bool", "int", "float", "none")
 MOST = 10**6  # seeds, environments or learners
 SEMANTICS = 1  # raised whenever the same data would give another result
 
@@ -86,7 +87,7 @@ class Spec(BaseModel):
         try:
             super().__init__(**{name: _bounded(name, value) for name, value in data.items()})
         except PydanticError as error:
-            raise ValidationError(_sentence(type(self), error)) from None
+            raise ValidationError(sentence(error, _keys(type(self)))) from None
         except RecursionError:
             raise ValidationError(f"a field of {type(self).__name__} is nested too deeply") from None
         except TypeError as error:  # the fields of an inner table come as keywords
@@ -101,6 +102,7 @@ class EnvironmentSpec(Spec):
 
     id: str | None = None
     file: Path | None = None
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     options: dict[str, JsonValue] = {}
     label: Name | None = None
 
@@ -111,13 +113,25 @@ class EnvironmentSpec(Spec):
 
     @cached_property
     def digest(self) -> str | None:
-        """SHA-256 of the file's bytes; None for a family."""
-        if self.file is None:
-            return None
+        """SHA-256 of the file's bytes, as was said or as it is now; None for a family."""
+        if self.file is None or self.sha256 is not None:
+            return self.sha256
+        return hashlib.sha256(self._bytes()).hexdigest()
+
+    def _bytes(self) -> bytes:
         try:
-            return hashlib.sha256(self.file.read_bytes()).hexdigest()
+            return Path(str(self.file)).read_bytes()
         except OSError as error:
             raise FileFormatError(f"{self.file} cannot be read: {error.strerror or error}") from None
+
+    def model(self) -> bytes | None:
+        """The bytes of the model file, which must be those of :attr:`digest`; None for a family."""
+        if self.file is None:
+            return None
+        data = self._bytes()
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise FileFormatError(f"{self.file} is not the model that it was: its checksum is not {self.digest}")
+        return data
 
     @field_validator("file")
     @classmethod
@@ -129,6 +143,8 @@ class EnvironmentSpec(Spec):
     def _known(self) -> EnvironmentSpec:
         if (self.id is None) == (self.file is None):
             raise ValidationError("an environment has either an id or a file")
+        if self.id is not None and self.sha256 is not None:
+            raise ValidationError(f"sha256 is {self.sha256!r}; only a model file has one")
         if self.id is None:
             if self.options:
                 raise ValidationError(f"options is {self.options}; a model read from a file takes none")
@@ -146,6 +162,7 @@ class EnvironmentSpec(Spec):
         if self.id is not None:
             return make_cmdp(self.id, seed=seed, **self.options)
         as_int("seed", seed, 0)
+        self.model()  # what is at that place now may be another model
         return load_cmdp(str(self.file))
 
 
@@ -170,7 +187,7 @@ class ProblemSpec(Spec):
 
 
 class LearnerSpec(Spec):
-    """A registered learner with its options, and what it is told."""
+    """A registered learner, or ``"my_package:MyLearner"``, with its options, and what it is told."""
 
     id: str
     options: dict[str, JsonValue] = {}
@@ -184,17 +201,15 @@ class LearnerSpec(Spec):
 
     @model_validator(mode="after")
     def _known(self) -> LearnerSpec:
-        if self.id not in LEARNERS:
-            raise unknown_name("learner", self.id, LEARNERS)
+        parameters = inspect.signature(entry_of(self.id).load()).parameters
         taken = ("problem", "episodes", "seed", "safe_policy")
-        allowed = [name for name in inspect.signature(LEARNERS[self.id].load()).parameters if name not in taken]
+        allowed = [name for name in parameters if name not in taken]
         for name in self.options:
             if name in taken:
                 raise ValidationError(f"option {name!r} of {self.id} is the experiment's to give, not the learner's")
             if name not in allowed:
                 raise unknown_name(f"option of {self.id}", name, allowed)
-        takes = "safe_policy" in inspect.signature(LEARNERS[self.id].load()).parameters
-        if self.problem.safe_slack is not None and not takes:
+        if self.problem.safe_slack is not None and "safe_policy" not in parameters:
             raise ValidationError(f"problem.safe_slack is {self.problem.safe_slack}; {self.id} takes no safe policy")
         return self
 
@@ -204,7 +219,14 @@ class LearnerSpec(Spec):
         options: dict[str, Any] = dict(self.options)
         if self.problem.safe_slack is not None:
             options["safe_policy"] = safe_policy(cmdp, self.problem.safe_slack * slater_gap(cmdp))
-        return make_learner(self.id, self.problem.make(cmdp), episodes=episodes, seed=seed, **options)
+        if self.id in LEARNERS:
+            return make_learner(self.id, self.problem.make(cmdp), episodes=episodes, seed=seed, **options)
+        return entry_of(self.id).load()(self.problem.make(cmdp), episodes=episodes, seed=seed, **options)
+
+    @property
+    def code(self) -> Code:
+        """Which code it is, as the run's id has it."""
+        return code_of(self.id, self.options)
 
 
 class RunSpec(Spec):
@@ -219,10 +241,15 @@ class RunSpec(Spec):
     @property
     def id(self) -> str:
         """Sixteen hexadecimal digits, from the content without its labels."""
-        content = self.model_dump(mode="json", exclude={"environment": {"label", "file"}, "learner": {"label"}})
+        return self.id_by(self.learner.code)
+
+    def id_by(self, code: Mapping[str, int | str]) -> str:
+        """The id that this run has, or had, where the learner's code is ``code``."""
+        left_out = {"environment": {"label", "file", "sha256"}, "learner": {"label"}}
+        content = self.model_dump(mode="json", exclude=left_out)
         if self.environment.digest is not None:
             content["environment"]["sha256"] = self.environment.digest
-        content["learner"]["version"] = LEARNERS[self.learner.id].version
+        content["learner"] |= code
         content["semantics"] = SEMANTICS
         text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -323,31 +350,8 @@ def _as_name(stem: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "experiment"
 
 
-def _sentence(model: type[BaseModel], error: PydanticError) -> str:
-    """What is wrong first: field, value, rule."""
-    problems = error.errors(include_url=False)
-    first = min(problems, key=lambda one: one["type"] != "extra_forbidden")  # a misspelt key is why another is missing
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        *parents, name = first["loc"]
-        return str(unknown_name(f"key in {_path(parents)}" if parents else "key", str(name), _fields(model, parents)))
-    if first["type"] == "missing":
-        return f"{where} is missing"
-    if first["type"] == "value_error" and isinstance(first.get("ctx", {}).get("error"), ValidationError):
-        return f"{_path(first['loc'])}: {first['ctx']['error']}" if first["loc"] else str(first["ctx"]["error"])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{_path(first['loc'])} is {shown(first['input'])}; {message[0].lower()}{message[1:]}"
-
-
-def _path(parts: Sequence[int | str]) -> str:
-    """``learners[1].options``."""
-    named = [part for part in parts if part not in JSON_KINDS]  # pydantic names the kind of a JSON value it tried
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in named)
-    return text.removeprefix(".")
-
-
-def _fields(model: type[BaseModel], parents: Sequence[int | str]) -> list[str]:
-    """The valid keys of the table at ``parents``."""
+def _keys(model: type[BaseModel]) -> Keys:
+    """The valid keys of the table at some place within ``model``."""
     inner: dict[str, type[BaseModel]] = {
         "environments": EnvironmentSpec,
         "environment": EnvironmentSpec,
@@ -355,9 +359,14 @@ def _fields(model: type[BaseModel], parents: Sequence[int | str]) -> list[str]:
         "learner": LearnerSpec,
         "problem": ProblemSpec,
     }
-    for part in parents:
-        model = inner.get(str(part), model)
-    return list(model.model_fields)
+
+    def keys(parents: Sequence[int | str]) -> list[str]:
+        found = model
+        for part in parents:
+            found = inner.get(str(part), found)
+        return list(found.model_fields)
+
+    return keys
 
 
 def _plain(value: Any) -> Any:

@@ -2,8 +2,8 @@
 
 ``advance`` is a pure function of the run and of where it stands, whatever process or machine it runs in; the time it is
 given decides how far it gets, never what comes out. It never touches the store: a learner comes and goes as the bytes
-of its file, which is in a temporary directory for as long as it is read or written. A model that a run names by its
-file is read from there.
+of its file, which is in a temporary directory for as long as it is read or written, and so does the model of a run
+that names a file: a worker on another machine needs no directory of this one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import platform
 import tempfile
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -25,11 +26,13 @@ import numpy.typing as npt
 
 from flexdome.cmdp import CMDP
 from flexdome.errors import FlexDOMEError
+from flexdome.experiments.code import known_learners, said_code
 from flexdome.experiments.specs import EnvironmentSpec, RunSpec
-from flexdome.learners import Learner, load_learner
+from flexdome.learners import Learner
+from flexdome.learners.files import read_learner
 from flexdome.simulation import History, simulate
 
-__all__ = ["Progress", "advance", "columns_of"]
+__all__ = ["Failed", "Progress", "advance", "attempt", "columns_of", "reason_of"]
 
 FIRST = 16  # episodes tried before the pace is known
 Columns = dict[str, npt.NDArray[Any]]
@@ -58,22 +61,47 @@ class Progress:
         return int(self.columns["episode"][-1])
 
 
-def advance(run: Mapping[str, Any], id: str, learner: bytes | None, seconds: float) -> Progress:
+@dataclass(frozen=True)
+class Failed:
+    """A call that raised: a sentence, and the traceback as text, which any process can read."""
+
+    reason: str
+    traceback: str
+
+
+def attempt(*arguments: Any) -> Progress | Failed:
+    """:func:`advance`, or what it raised: the exception of a stranger's learner may not survive the way back."""
+    try:
+        return advance(*arguments)
+    except Exception as error:  # noqa: BLE001 (of any learner: the run fails, the others go on)
+        return Failed(reason_of(error), traceback.format_exc())
+
+
+def reason_of(error: BaseException) -> str:
+    """Our own errors as they are, others by their kind and first line."""
+    if isinstance(error, FlexDOMEError):
+        return str(error)
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def advance(
+    run: Mapping[str, Any], id: str, learner: bytes | None, seconds: float, model: bytes | None = None
+) -> Progress:
     """Take a run further, for about ``seconds``: from the start, or from a learner's file.
 
-    ``run`` is a :class:`RunSpec` as plain data, so that any process can take it. ``id`` is what the one who asks takes
-    it for: a model file that has changed since, or a worker with another version of the learner, would give the result
-    of another run.
+    ``run`` is a :class:`RunSpec` as plain data, so that any process can take it; ``model`` is its model file, if it has
+    one. ``id`` is what the one who asks takes it for: another model, or a worker with another version of the learner,
+    would give the result of another run.
     """
     began = time.perf_counter()
     spec = RunSpec(**run)
     if spec.id != id:
         raise FlexDOMEError(
-            f"run {id} is {spec.id} where it should be computed: its model file has changed, or another version of "
-            f"{spec.learner.id} is installed there"
+            f"run {id} is {spec.id} where it should be computed: its model file has changed, or "
+            f"{spec.learner.id} is {said_code(spec.learner.code)} there"
         )
-    cmdp = _instance(json.dumps(run["environment"], sort_keys=True), spec.environment.digest, spec.instance)
-    current = spec.make_learner(cmdp) if learner is None else _from_bytes(learner)
+    cmdp = _instance(_Model(model), json.dumps(run["environment"], sort_keys=True), spec.instance)
+    current = spec.make_learner(cmdp) if learner is None else _from_bytes(learner, spec.learner.id)
     history: History | None = None
     step = FIRST
     while current.episode < spec.episodes:
@@ -94,10 +122,28 @@ def advance(run: Mapping[str, Any], id: str, learner: bytes | None, seconds: flo
     return Progress(columns_of(history), saved, time.perf_counter() - began, _origin())
 
 
+class _Model:
+    """The bytes of a model file; for the cache of instances all are equal, since the environment has the checksum."""
+
+    def __init__(self, data: bytes | None) -> None:
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Model)
+
+    def __hash__(self) -> int:
+        return 0
+
+
 @lru_cache(maxsize=16)
-def _instance(environment: str, digest: str | None, seed: int) -> CMDP:
-    """The instance; ``digest`` tells a model file from what it was before."""
-    return EnvironmentSpec(**json.loads(environment)).make(seed)
+def _instance(model: _Model, environment: str, seed: int) -> CMDP:
+    place = EnvironmentSpec(**json.loads(environment))
+    if model.data is None:
+        return place.make(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.npz"
+        path.write_bytes(model.data)
+        return EnvironmentSpec(file=path, sha256=place.digest).make(seed)
 
 
 @cache
@@ -123,8 +169,8 @@ def _as_bytes(learner: Learner) -> bytes:
         return path.read_bytes()
 
 
-def _from_bytes(data: bytes) -> Learner:
+def _from_bytes(data: bytes, id: str) -> Learner:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "learner.npz"
         path.write_bytes(data)
-        return load_learner(path)
+        return read_learner(path, known_learners(id))

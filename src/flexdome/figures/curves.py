@@ -1,13 +1,14 @@
-"""Four columns over episodes: what a learner does in each episode, and what that adds up to.
+"""Columns over episodes: what a learner does in each episode, and what that adds up to.
 
 Figure 1 of the paper is three rows of it: stochastic thresholds, fixed thresholds, ablations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,9 +17,10 @@ from matplotlib.lines import Line2D
 from flexdome.analysis import Results
 from flexdome.analysis.aggregation import CURVE_SCHEMA
 from flexdome.analysis.frames import as_table, check_column
-from flexdome.cmdp.validation import Float, as_items, as_text, instance_of, shown, switch
+from flexdome.analysis.metrics import metric_label
+from flexdome.cmdp.validation import Float, as_items, as_text, instance_of, one_of, shown, switch
 from flexdome.errors import ValidationError
-from flexdome.figures.axes import label_with_factor, robust_limits
+from flexdome.figures.axes import label_with_factor, robust_limits, symlog
 from flexdome.figures.style import (
     TWO_COLUMNS,
     LineStyle,
@@ -32,13 +34,9 @@ from flexdome.figures.style import (
 
 __all__ = ["COLUMNS", "Row", "comparison_figure", "curves_figure"]
 
-COLUMNS = {
-    "gap": "Optimality gap",
-    "violation": "Violation",
-    "strong_regret": "Strong regret",
-    "strong_violation": "Strong violation",
-}
-INSTANTANEOUS = ("gap", "violation")
+COLUMNS = ("gap", "violation", "strong_regret", "strong_violation")
+LOGS = ("none", "x", "y", "both")
+MOST_METRICS = 1000
 SCHEMA = {name: kind for name, kind in CURVE_SCHEMA.items() if name != "n"}
 MOST_ROWS = 1000
 HEIGHT = 1.36  # of a row, in inches
@@ -58,8 +56,10 @@ def curves_figure(
     styles: dict[str, LineStyle] | None = None,
     share_y: bool = False,
     note: str = "",
+    metrics: Sequence[str] = COLUMNS,
+    log: str = "none",
 ) -> Figure:
-    """Rows times four panels: mean over runs and a band of one standard error, one legend above all.
+    """Rows times metrics: mean over runs and a band of one standard error, one legend above all.
 
     Instantaneous values are those of single episodes, unsmoothed. Where an early spike would flatten everything else
     the panel is cut, and says above its right corner how far the values go.
@@ -69,11 +69,20 @@ def curves_figure(
     styles : name of a learner to its line; None takes :func:`styles_for`
     share_y : the same limits in all rows of a column
     note : a line below the panels, such as which tuning the learners have
+    metrics : a column for each; those of single constraints (``"violation_0"``) are in curves that were aggregated with
+        ``constraints=True``. ``width`` is that of four, and is stretched for more
+    log : which axes are logarithmic: ``"none"``, ``"x"``, ``"y"`` (with a place for zero; values below it are drawn as
+        zero) or ``"both"``
     """
     items = as_items("rows", rows, "it must be a series of Row", MOST_ROWS)
     if not items:
         raise ValidationError("there are no rows to draw")
-    rows = [_checked(f"rows[{k}]", row) for k, row in enumerate(items)]
+    named = as_items("metrics", metrics, "it must be names of metrics", MOST_METRICS)
+    labels = {as_text(f"metrics[{k}]", metric): metric_label(metric) for k, metric in enumerate(named)}
+    if not labels:
+        raise ValidationError("metrics is empty; it must name what to draw")
+    log = one_of("log", log, LOGS, "the axes that are logarithmic")
+    rows = [_checked(f"rows[{k}]", row, labels) for k, row in enumerate(items)]
     width, share_y, note = as_width(width), switch("share_y", share_y), as_text("note", note)
     if styles is not None and not isinstance(styles, Mapping):
         raise ValidationError(f"styles is {shown(styles)}; it must be a dictionary of LineStyle by name")
@@ -82,22 +91,31 @@ def curves_figure(
     names = list(dict.fromkeys(name for row in rows for name in row.curves["learner"].unique(maintain_order=True)))
     styles = {**styles_for(names), **(styles or {})}
     with drawing():
-        figure = new_figure(width, HEIGHT * len(rows) + 0.25)
-        panels = figure.subplots(len(rows), 4, squeeze=False, sharex=_same_episodes(rows))
-        limits = {metric: [_limits(row, metric) for row in rows] for metric in COLUMNS}
+        figure = new_figure(width * max(len(labels) / len(COLUMNS), 1.0), HEIGHT * len(rows) + 0.25)
+        panels = figure.subplots(len(rows), len(labels), squeeze=False, sharex=_same_episodes(rows))
+        limits = {metric: [_limits(row, metric) for row in rows] for metric in labels}
         for k, row in enumerate(rows):
-            for axes, (metric, label) in zip(panels[k], COLUMNS.items(), strict=True):
+            for axes, (metric, label) in zip(panels[k], labels.items(), strict=True):
                 low, high, clipped = limits[metric][k]
                 if share_y:
                     low, high = min(limit[0] for limit in limits[metric]), max(limit[1] for limit in limits[metric])
-                thin = 0.75 if metric in INSTANTANEOUS else 1.0
-                _panel(axes, row.curves.filter(pl.col("metric") == metric), styles, thin)
-                axes.set_xlim(0, _last(row))
-                axes.set_ylim(low, high)
-                label_with_factor(axes.yaxis, label)
-                label_with_factor(axes.xaxis, "Episode" if k == len(rows) - 1 or not _same_episodes(rows) else "")
-                if clipped:
-                    _say_clipped(axes, row.curves.filter(pl.col("metric") == metric))
+                curves = row.curves.filter(pl.col("metric") == metric)
+                _panel(axes, curves, styles, 0.75 if _instantaneous(metric) else 1.0, log in ("y", "both"))
+                last = "Episode" if k == len(rows) - 1 or not _same_episodes(rows) else ""
+                if log in ("x", "both"):
+                    axes.set_xscale("log")
+                    axes.set_xlim(1, max(_last(row), 2))
+                    axes.set_xlabel(last)
+                else:
+                    axes.set_xlim(0, _last(row))
+                    label_with_factor(axes.xaxis, last)
+                if log in ("y", "both"):
+                    axes.set_ylabel(label)
+                else:
+                    axes.set_ylim(low, high)
+                    label_with_factor(axes.yaxis, label)
+                    if clipped:
+                        _say_clipped(axes, curves)
             above = 11.0 if panels[k][0].texts else None  # the note on what was cut stays readable
             panels[k][0].set_title(readable(row.title), loc="left", fontweight="bold", pad=above)
         if _same_episodes(rows):
@@ -112,14 +130,20 @@ def curves_figure(
     return figure
 
 
-def comparison_figure(results: Results, width: float = TWO_COLUMNS) -> Figure:
-    """The four columns for every environment of an experiment."""
+def comparison_figure(
+    results: Results, width: float = TWO_COLUMNS, metrics: Sequence[str] = COLUMNS, log: str = "none"
+) -> Figure:
+    """A row for every environment of an experiment; ``metrics`` and ``log`` as in :func:`curves_figure`."""
     environments = instance_of("results", results, Results).curves["environment"].unique(maintain_order=True)
     rows = [Row(name, results.curves.filter(pl.col("environment") == name)) for name in environments]
-    return curves_figure(rows, width)
+    return curves_figure(rows, width, metrics=metrics, log=log)
 
 
-def _checked(where: str, row: Row) -> Row:
+def _instantaneous(metric: str) -> bool:
+    return metric == "gap" or metric.startswith("violation")
+
+
+def _checked(where: str, row: Row, metrics: Iterable[str]) -> Row:
     title = as_text(f"{where}.title", instance_of(where, row, Row).title)
     curves = as_table(f"{where}.curves", row.curves, SCHEMA, nullable=("se",))
     check_column(f"{where}.curves", curves["episode"], curves["episode"] >= 1, "it must be at least 1")
@@ -129,7 +153,7 @@ def _checked(where: str, row: Row) -> Row:
     environments = row.curves["environment"].unique(maintain_order=True).to_list()
     if len(environments) > 1:
         raise ValidationError(f"row {row.title!r} has curves of {', '.join(environments)}; a row shows one environment")
-    missing = [metric for metric in COLUMNS if metric not in row.curves["metric"]]
+    missing = [metric for metric in metrics if metric not in row.curves["metric"]]
     if missing:
         raise ValidationError(f"row {row.title!r} has no curves of {missing[0]}")
     return row
@@ -156,15 +180,21 @@ def _bands(curves: pl.DataFrame) -> dict[str, tuple[Float, Float, Float, Float]]
 def _limits(row: Row, metric: str) -> tuple[float, float, bool]:
     bands = _bands(row.curves.filter(pl.col("metric") == metric))
     edges = [(low, high) for _, _, low, high in bands.values()]
-    if metric in INSTANTANEOUS:
+    if _instantaneous(metric) or metric.startswith("weak"):
         return robust_limits(edges)
     high = max(float(edge[1].max()) for edge in edges)
     return (-0.03 * high, 1.05 * high, False) if high > 0.0 else (-0.05, 1.0, False)
 
 
-def _panel(axes: Axes, curves: pl.DataFrame, styles: dict[str, LineStyle], width: float) -> None:
+def _panel(axes: Axes, curves: pl.DataFrame, styles: dict[str, LineStyle], width: float, log: bool = False) -> None:
     axes.axhline(0.0, color="0.75", lw=0.5, zorder=0.5)
     bands = _bands(curves)
+    if log:
+        bands = {
+            name: (t, np.maximum(mean, 0.0), np.maximum(low, 0.0), np.maximum(high, 0.0))
+            for name, (t, mean, low, high) in bands.items()
+        }
+        symlog(axes, "y", np.concatenate([mean for _, mean, _, _ in bands.values()]))
     for k, (name, (t, mean, low, high)) in enumerate(bands.items()):
         style = styles[name]
         over = 3.0 + bool(style.dashes) - k / 100.0  # dashes over solid lines, so that equal curves are both seen

@@ -1,0 +1,254 @@
+"""The commands that look at results: compare, and how far everything is."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from flexdome.cli.experiments import DEFAULT, Directory, Experiment, count, remembered, warn
+from flexdome.errors import FlexDOMEError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from flexdome.experiments import ExperimentSpec, Store
+
+__all__ = ["compare", "status"]
+
+Final = Literal[
+    "strong_regret",
+    "strong_violation",
+    "late_violation",
+    "last_gap",
+    "last_violation",
+    "weak_regret",
+    "weak_violation",
+    "late_regret",
+    "crossings",
+    "wobble",
+]
+Curve = Literal["gap", "violation", "strong_regret", "strong_violation", "weak_regret", "weak_violation"]
+FEW: tuple[Final, ...] = ("strong_regret", "strong_violation", "late_violation", "last_gap", "last_violation")
+FOUR: tuple[Curve, ...] = ("gap", "violation", "strong_regret", "strong_violation")
+Metrics = Annotated[tuple[Final, ...], tyro.conf.arg(metavar="METRIC [METRIC ...]")]
+Curves = Annotated[tuple[Curve, ...], tyro.conf.arg(metavar="METRIC [METRIC ...]")]
+REST = 2.0  # seconds between two looks
+
+
+def compare(
+    experiment: Experiment,
+    /,
+    out: Path = DEFAULT,
+    baseline: Annotated[str | None, tyro.conf.arg(metavar="LEARNER", help_behavior_hint="")] = None,
+    metric: Final = "strong_violation",
+    metrics: Metrics = FEW,
+    curves: Curves = FOUR,
+    constraints: bool = False,
+    log: Literal["none", "x", "y", "both"] = "none",
+    format: Literal["text", "latex", "csv", "markdown"] = "text",
+    skip_missing: bool = False,
+    figure: Annotated[
+        Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="(default: OUT/figures/EXPERIMENT)")
+    ] = None,
+) -> None:
+    """Print the table of an experiment that was run, and write its figure.
+
+    With a baseline also the paired differences: both learners met the same instances and the same random numbers.
+
+    For example:
+      flexdome compare my-experiment --out results
+      flexdome compare fixed --baseline FlexDOME --metric strong_regret
+      flexdome compare fixed --metrics strong_regret weak_regret crossings --format latex
+      flexdome compare strong --skip-missing --curves strong_violation --constraints --log both
+
+    Args:
+        experiment: the name of an experiment in `out` (or NAME-ID, see `flexdome status`), a TOML file, or one of ours
+        out: directory of the results
+        baseline: label of the learner that the others are compared with
+        metric: what the paired differences are of
+        metrics: the table's columns
+        curves: the figure's columns
+        constraints: also a column for every single constraint, where there are several
+        log: which axes of the figure are logarithmic
+        format: of the tables; all but text go to stdout alone, so that they can be put into a file
+        skip_missing: go on without runs that failed or are not done
+        figure: where the figure goes, without its suffix
+    """
+    from flexdome.analysis import aggregate
+    from flexdome.cli.results import show_differences, show_summary, write_comparison
+    from flexdome.errors import unknown_name
+    from flexdome.experiments import Store
+
+    store = Store(out)
+    spec = remembered(experiment, store)
+    if baseline is not None and baseline not in (names := [learner.name for learner in spec.learners]):
+        raise unknown_name("learner of this experiment", baseline, names)
+    if not skip_missing:
+        _require_complete(spec, store)
+    results = aggregate(store, spec, skip_missing=skip_missing, constraints=constraints)
+    if not results.finals.height:
+        raise FlexDOMEError(f"{out} holds no complete run of {spec.name}")
+    if results.missing:
+        warn(f"{len(results.missing)} of {sum(1 for _ in spec.runs())} runs of {spec.name}, which are not there")
+    show_summary(results, metrics, format)
+    if baseline is not None:
+        show_differences(results, baseline, metric, format)
+    drawn: list[str] = list(curves)
+    if constraints:
+        known = set(results.curves["metric"])
+        drawn += [name for name in sorted(known) if name.rpartition("_")[0] in curves and name[-1].isdigit()]
+    for path in write_comparison(results, figure or out / "figures" / spec.name, drawn, log):
+        print(path, file=sys.stdout if format == "text" else sys.stderr)
+
+
+def status(
+    out: Directory = DEFAULT, /, verify: bool = False, watch: bool = False, failures: bool = False, every: float = REST
+) -> None:
+    """Print how far the experiments in a directory are, what failed and what is stale.
+
+    A run is stale if the learner's code has changed since: `flexdome run` computes it anew beside the old one.
+
+    For example:
+      flexdome status results
+      flexdome status results --watch
+      flexdome status results --failures
+      flexdome status results --verify
+
+    Args:
+        out: directory of the results
+        verify: compare every file with its checksum
+        watch: print it again as runs finish, until everything is done or Ctrl-C
+        failures: print the tracebacks of the runs that failed
+        every: seconds between two looks, with --watch
+    """
+    from flexdome.cli.tables import show
+    from flexdome.experiments import Store
+
+    store = Store(out)
+    if watch:
+        _watch(store, every)
+        return
+    table, notes, _ = _state(store, verify)
+    show(table)
+    for note in notes:
+        print(note)
+    if failures:
+        _show_failures(store)
+    if verify:
+        _require_whole(store)
+
+
+def _watch(store: Store, every: float) -> None:
+    """The same table again and again, in place on a terminal; nothing is written, so that it disturbs nobody."""
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
+
+    from flexdome.cmdp.validation import as_float
+
+    rest = as_float("every", every, 0.05, 86_400.0)
+    console = Console(markup=False, emoji=False)
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            table, notes, done = _state(store, verify=False)
+            live.update(Group(table, *(Text(note) for note in notes)), refresh=True)
+            if done:
+                return
+            time.sleep(rest)
+
+
+def _state(store: Store, verify: bool) -> tuple[Table, list[str], bool]:
+    """The table of all experiments, what there is to say besides, and whether nothing is left to do."""
+    from flexdome.cli.tables import plain_table
+
+    specs = store.experiments(warn)
+    if not specs:
+        raise FlexDOMEError(
+            f"{store.path} holds no experiment; `flexdome run EXPERIMENT --out {store.path}` starts one"
+        )
+    heads = [
+        "experiment",
+        "id",
+        "runs",
+        "complete",
+        "under way",
+        "failed",
+        "episodes",
+        *(["damaged"] if verify else []),
+    ]
+    table = plain_table(f"Experiments in {store.path}", *heads)
+    done = True
+    for spec in specs:
+        runs = list(spec.runs())
+        complete = [run for run in runs if store.has(run)]
+        rest = [run for run in runs if not store.has(run)]
+        under_way = [found for run in rest if (found := store.checkpoint(run)[0])]
+        failed = [run for run in rest if store.failure(run) is not None]
+        episodes = sum(run.episodes for run in complete) + sum(found.episode for found in under_way)
+        total = sum(run.episodes for run in runs)
+        cells = [spec.name, spec.id, *(str(len(some)) for some in (runs, complete, under_way, failed))]
+        cells.append(f"{episodes:,} of {total:,}")
+        if verify:
+            cells.append(str(sum(store.damage(run) is not None for run in complete)))
+        table.add_row(*cells)
+        done = done and len(complete) + len(failed) == len(runs)
+    return table, [*_stale(store), *_reasons(store, specs)], done
+
+
+def _stale(store: Store) -> list[str]:
+    """A line for every learner whose code has changed since it was run here."""
+    from flexdome.experiments.code import said_code
+
+    counts: dict[tuple[str, str, str], int] = {}
+    for request in store.requests(lambda text: None):
+        for run in store.stale(request):
+            former = said_code(request.code[run.learner.name])
+            key = run.learner.name, former, said_code(run.learner.code)
+            counts[key] = counts.get(key, 0) + 1
+    return [
+        f"stale: {count(number, 'run')} of {name} made by {former}; it is {now} now"
+        for (name, former, now), number in counts.items()
+    ]
+
+
+def _reasons(store: Store, specs: list[ExperimentSpec]) -> list[str]:
+    counts: dict[tuple[str, str], int] = {}
+    for spec in specs:
+        for run in spec.runs():
+            if not store.has(run) and (failure := store.failure(run)) is not None:
+                key = run.learner.name, failure.reason
+                counts[key] = counts.get(key, 0) + 1
+    return [f"failed: {count(number, 'run')} of {name}: {reason}" for (name, reason), number in counts.items()]
+
+
+def _show_failures(store: Store) -> None:
+    for spec in store.experiments(lambda text: None):
+        for run in spec.runs():
+            failure = None if store.has(run) else store.failure(run)
+            if failure is not None:
+                where = f"{run.learner.name} on {run.environment.name}, seed {run.seed}, run {run.id}"
+                print(f"\n{where}, after episode {failure.episode}:\n{failure.traceback or failure.reason}")
+
+
+def _require_whole(store: Store) -> None:
+    runs = {run.id: run for spec in store.experiments(lambda text: None) for run in spec.runs() if store.has(run)}
+    damaged = [text for run in runs.values() if (text := store.damage(run)) is not None]
+    if damaged:
+        raise FlexDOMEError(
+            f"{count(len(damaged), 'run')} damaged, the first: {damaged[0]}; "
+            f"`flexdome resume {store.path}` computes them again"
+        )
+
+
+def _require_complete(spec: ExperimentSpec, store: Store) -> None:
+    runs = list(spec.runs())
+    missing = sum(not store.has(run) for run in runs)
+    if missing:
+        raise FlexDOMEError(
+            f"{missing} of {len(runs)} runs of {spec.name} are not in {store.path}; `flexdome run` computes them, "
+            f"`flexdome resume {store.path}` finishes what was interrupted, --skip-missing goes on without them"
+        )

@@ -1,0 +1,211 @@
+"""Results that travel, and results that are not taken for what they are not."""
+
+import json
+import shutil
+import time
+
+import pytest
+
+import flexdome as fd
+from flexdome.cli import main
+from flexdome.experiments import ExperimentSpec, Processes, Store, code, make_engine, run_experiments
+from flexdome.experiments.labels import sealed
+
+LEARNER = """
+import time
+
+from flexdome import FlexDOME
+
+
+class Mine(FlexDOME):
+    id = "mine"
+
+    def observe(self, episode):
+        WAIT
+        super().observe(episode)
+"""
+
+
+def experiment(**changes):
+    learners = [{"id": "flexdome", "label": "ours"}]
+    plain = {
+        "name": "trip",
+        "episodes": 20,
+        "seeds": [0, 1],
+        "environments": [{"id": "media-v1"}],
+        "learners": learners,
+    }
+    return ExperimentSpec(**plain | changes)
+
+
+@pytest.fixture
+def model(tmp_path):
+    fd.save_cmdp(fd.make_cmdp("media-v1"), tmp_path / "model.npz")
+    return tmp_path / "model.npz"
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Write a learner from elsewhere; as a new process would see it."""
+    path = tmp_path / f"mine_{tmp_path.name.replace('-', '_')}.py"
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(wait="pass"):
+        path.write_text(LEARNER.replace("WAIT", wait))
+        code._sources.cache_clear()
+        return f"{path.stem}:Mine"
+
+    yield write
+    code._sources.cache_clear()
+
+
+def test_a_store_that_was_moved_and_lost_its_model_file_has_all_it_needs(tmp_path, model, capsys):
+    asked = experiment(environments=[{"file": model}])
+    run_experiments([asked], Store(tmp_path / "first"))
+    shutil.move(tmp_path / "first", tmp_path / "second")
+    model.unlink()
+    where = str(tmp_path / "second")
+    assert main(["status", where]) == 0
+    assert "40 of 40" in capsys.readouterr().out
+    assert main(["compare", "trip", "--out", where]) == 0
+    assert main(["report", where]) == 0
+    store = Store(where)
+    (found,) = store.experiments()
+    assert found.id == asked.id
+    assert found.environments[0].name == "model"
+    before = {run.id: (store.folder(run) / "history.parquet").read_bytes() for run in found.runs()}
+    assert run_experiments([found], store, force=True).computed == 2
+    assert before == {run.id: (store.folder(run) / "history.parquet").read_bytes() for run in found.runs()}
+    assert "tmp" not in next(store.path.glob("experiments/*.json")).read_text()
+
+
+def test_a_request_from_before_models_were_copied_finds_its_results(tmp_path, model):
+    store, asked = Store(tmp_path / "out"), experiment(environments=[{"file": model}])
+    run_experiments([asked], store)
+    shutil.rmtree(store.path / "models")
+    (path,) = (store.path / "experiments").glob("*.json")
+    old = {"format": 2, "experiment": asked.model_dump(mode="json", exclude_none=True)}
+    path.write_bytes(sealed({**old, "models": {"model": asked.environments[0].digest}}))
+    model.unlink()
+    (found,) = store.experiments()
+    assert found.id == asked.id
+    assert all(store.has(run) for run in found.runs())
+    with pytest.raises(fd.FileFormatError, match=r"model\.npz cannot be read"):
+        run_experiments([found], store, force=True)
+
+
+def test_a_copy_of_a_model_that_is_damaged_is_not_used(tmp_path, model):
+    store = Store(tmp_path / "out")
+    run_experiments([experiment(environments=[{"file": model}])], store)
+    (copy,) = (store.path / "models").iterdir()
+    fd.save_cmdp(fd.make_cmdp("inventory-v1"), copy)
+    with pytest.raises(fd.FileFormatError, match="is not the model that it was"):
+        run_experiments(store.experiments(), store, force=True)
+
+
+def test_processes_are_given_the_model_with_the_task(tmp_path, model):
+    asked = experiment(environments=[{"file": model}], episodes=300)
+    reference, store = Store(tmp_path / "reference"), Store(tmp_path / "out")
+    run_experiments([asked], reference)
+
+    def hide(event):
+        if event.kind == "started":
+            model.unlink(missing_ok=True)
+
+    run_experiments([asked], store, Processes(1), hide, chunk_seconds=0.0)
+    for run in asked.runs():
+        tables = [(one.folder(run) / "history.parquet").read_bytes() for one in (reference, store)]
+        assert tables[0] == tables[1]
+
+
+def test_ids_of_our_own_learners_are_what_they_were():
+    ids = [run.id for run in experiment().runs()]
+    assert ids == ["5376eb1d8805a910", "c965a6c8c0370938"]
+
+
+def test_results_of_a_learner_that_was_edited_since_are_stale(tmp_path, mine, capsys):
+    store = Store(tmp_path / "out")
+    asked = experiment(learners=[{"id": mine(), "label": "mine"}, {"id": "flexdome"}])
+    run_experiments([asked], store)
+    run = next(asked.runs())
+    told = json.loads((store.folder(run) / "run.json").read_text())["code"]
+    assert told == {"version": 1, "package": "not installed", "sources": told["sources"]}
+    before = run.id
+    mine("_ = 1")
+    assert run.id != before
+    assert not store.has(run)
+    assert main(["status", str(store.path)]) == 0
+    out = capsys.readouterr().out
+    assert (
+        f"stale: 2 runs of mine made by version 1, package not installed, sources {told['sources']}; it is version 1"
+        in out
+    )
+    assert run_experiments([asked], store).computed == 2
+    assert store.has(run)
+    assert len(store.experiments()) == 1
+
+
+def test_a_learner_from_elsewhere_goes_on_from_its_checkpoint(tmp_path, mine):
+    asked = experiment(learners=[{"id": mine(), "label": "mine"}])
+    store, reference = Store(tmp_path / "out"), Store(tmp_path / "reference")
+
+    class Enough(Exception):
+        pass
+
+    def stop(event):
+        if event.kind == "advanced":
+            raise Enough
+
+    with pytest.raises(Enough):
+        run_experiments([asked], store, watch=stop, chunk_seconds=0.0)
+    events = []
+    run_experiments([asked], store, watch=lambda event: events.append(event.kind))
+    assert "resumed" in events
+    run_experiments([asked], reference)
+    for run in asked.runs():
+        tables = [(one.folder(run) / "history.parquet").read_bytes() for one in (reference, store)]
+        assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize("id", ["nowhere_to_be_found:Mine", "flexdome:CMDP", "flexdome:nothing"])
+def test_a_learner_that_is_none_is_refused(id):
+    with pytest.raises(fd.ValidationError, match=f"learner is '{id}'"):
+        experiment(learners=[{"id": id}])
+
+
+def test_a_call_that_does_not_end_is_given_up_and_the_others_go_on(tmp_path, mine):
+    slow = mine("time.sleep(600) if self.episode > 17 else None")
+    asked = experiment(learners=[{"id": slow, "label": "slow"}, {"id": "flexdome"}], seeds=[0])
+    store = Store(tmp_path / "out")
+    began = time.monotonic()
+    outcome = run_experiments([asked], store, make_engine(1), limit=8.0)
+    assert time.monotonic() - began < 300.0
+    assert outcome.computed == 1
+    assert list(outcome.failed.values()) == ["a call had not ended after 8 s, at episode 0 or later"]
+    assert store.failure(next(asked.runs())).reason.startswith("a call had not ended")
+
+
+def test_watchers_are_told_the_numbers_of_every_episode(tmp_path):
+    asked, told = experiment(seeds=[0]), []
+    run_experiments([asked], Store(tmp_path), watch=told.append, chunk_seconds=0.0)
+    episodes = [int(t) for event in told for t in event.columns.get("episode", ())]
+    assert episodes == list(range(1, 21))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"episodes": "many"}, "episodes is 'many'; it must be a whole number"),
+        ({"episodes": 0}, "episodes is 0; it must be at least 1"),
+        ({"seeds": []}, "it must have at least 1 entry"),
+        ({"seeds": [1.5]}, r"seeds\[0\] is 1.5; it must be a whole number"),
+        ({"name": "a b"}, "it must match"),
+        ({"learners": [{"id": "flexdome", "problem": {"reveal": ["all"]}}]}, "it must be 'thresholds', 'rewards'"),
+        ({"learners": [{"id": "flexdome", "problem": 3}]}, "problem is 3; it must be a table"),
+        ({"environments": [{"id": 3}]}, "id is 3; it must be a text"),
+    ],
+)
+def test_errors_have_words_of_our_own(changes, message):
+    with pytest.raises(fd.ValidationError, match=message) as caught:
+        experiment(**changes)
+    assert "nput should" not in str(caught.value)
