@@ -14,7 +14,15 @@ from pathlib import Path
 import pytest
 
 import flexdome as fd
-from flexdome.experiments import ExperimentSpec, Store, cluster, installation, make_engine, run_experiments
+from flexdome.experiments import (
+    ExperimentSpec,
+    Store,
+    cluster,
+    installation,
+    load_experiment,
+    make_engine,
+    run_experiments,
+)
 
 distributed = pytest.importorskip("distributed")
 
@@ -247,3 +255,81 @@ def test_a_fingerprint_is_of_names_and_contents(tmp_path):
     assert installation.fingerprint(tmp_path) != first
     (tmp_path / "b.py").write_text("y")
     assert installation.fingerprint(tmp_path) != first
+
+
+# -- machines that share nothing -----------------------------------------------------------------------------------
+
+APART = """
+set -e
+ip link set lo up
+unshare --net --mount sh -c 'mount -t tmpfs none "$FOLDER" && test ! -e "$FOLDER/model.npz" || exit 9
+    until ip -o -4 addr show dev there 2>/dev/null | grep -q 10.77.0.2; do sleep 0.1; done
+    cd "$FOLDER" && exec "$PYTHON" -m distributed.cli.dask_worker tcp://10.77.0.1:8786 --no-nanny --nthreads 1 \
+        --host 10.77.0.2 --no-dashboard --local-directory "$FOLDER" --death-timeout 120' >"$FOLDER/worker.log" 2>&1 &
+worker=$!
+trap 'kill $worker $scheduler 2>/dev/null' EXIT
+until test "$(readlink /proc/$worker/ns/net)" != "$(readlink /proc/self/ns/net)"; do sleep 0.05; done
+ip link add here type veth peer name there netns $worker
+ip addr add 10.77.0.1/24 dev here
+ip link set here up
+nsenter --target $worker --net ip addr add 10.77.0.2/24 dev there
+nsenter --target $worker --net ip link set there up
+"$PYTHON" -m distributed.cli.dask_scheduler --host 10.77.0.1 --port 8786 --no-dashboard >"$FOLDER/scheduler.log" 2>&1 &
+scheduler=$!
+cd "$FOLDER"
+"$PYTHON" -m flexdome run asked.toml --out store --cluster tcp://10.77.0.1:8786 --timeout 120
+"""
+
+
+def why_not_apart():
+    tools = ("unshare", "nsenter", "ip", "mount", "readlink")
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        return f"{', '.join(missing)} is not there"
+    probe = "unshare --net --mount sh -c 'mount -t tmpfs none /mnt && ip link add near type veth peer name far'"
+    done = subprocess.run(["sh", "-c", probe], capture_output=True, text=True)
+    return f"namespaces are not allowed here: {done.stderr.strip()}" if done.returncode else None
+
+
+def test_machines_that_share_no_network_and_no_directory_compute_on_a_model_file(tmp_path):
+    """The worker is in a network and a mount namespace of its own: neither the model nor the store is there."""
+    reason = why_not_apart()
+    if reason:
+        pytest.skip(reason)
+    fd.save_cmdp(fd.make_cmdp("media-v1"), tmp_path / "model.npz")
+    asked = 'episodes = 400\nseeds = [0, 1]\nenvironments = [{file = "model.npz"}]\nlearners = [{id = "flexdome"}]\n'
+    (tmp_path / "asked.toml").write_text(asked)
+    env = os.environ | {"FOLDER": str(tmp_path), "PYTHON": sys.executable, "PYTHONPATH": str(SOURCES)}
+    words = ["unshare", "--net", "--mount", "bash", "-c", APART]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr + (tmp_path / "worker.log").read_text()[-2000:]
+    spec = load_experiment(tmp_path / "asked.toml")
+    store, reference = Store(tmp_path / "store"), Store(tmp_path / "reference")
+    run_experiments([spec], reference)
+    for run in spec.runs():
+        tables = [(one.folder(run) / "history.parquet").read_bytes() for one in (store, reference)]
+        assert tables[0] == tables[1]
+
+
+def test_a_worker_that_dies_is_mentioned_and_one_whose_call_does_not_end_gets_no_more(scheduler, start, caplog):
+    first = start(SOURCES, "first")
+    with (
+        caplog.at_level(logging.WARNING, logger="flexdome"),
+        make_engine(cluster=scheduler.address, timeout=PATIENCE) as engine,
+    ):
+        stuck = engine.submit(time.sleep, 600)
+        until(lambda: engine.tend() or any(engine._processing().values()))
+        assert engine.drop(stuck) is False
+        where = address(scheduler, "first")
+        assert any(
+            record.getMessage() == f"flexdome: worker {where} has a call that does not end; it gets no more work"
+            for record in caplog.records
+        )
+        assert not engine._fit
+        second = start(SOURCES, "second")
+        until(lambda: engine.tend() or engine._fit)
+        where = address(scheduler, "second")
+        second.kill()
+        until(lambda: engine.tend() or not engine._fit)
+        assert any(f"worker {where} is gone" in record.getMessage() for record in caplog.records)
+    first.kill()

@@ -11,6 +11,7 @@ import tyro
 from flexdome.cli.certify import certify
 from flexdome.cli.experiments import resume, run, sweep
 from flexdome.cli.look import compare, status
+from flexdome.cli.rank import rank
 from flexdome.cli.report import report
 from flexdome.cli.reproduce import reproduce
 from flexdome.cli.theory import theory
@@ -136,10 +137,12 @@ def bench(
     import flexdome
     from flexdome.errors import FlexDOMEError
 
-    checkout = Path(flexdome.__file__).parents[2]
-    if not (checkout / "benchmarks" / f"{what}.py").exists():
-        raise FlexDOMEError("bench needs a source checkout; run it from one installed with `pip install -e .`")
-    sys.path.insert(0, str(checkout))
+    package = Path(flexdome.__file__).parent
+    places = (package / "bench", package.parents[1])  # of an installed wheel, of a checkout
+    found = next((place for place in places if (place / "benchmarks" / f"{what}.py").exists()), None)
+    if found is None:
+        raise FlexDOMEError(f"the benchmarks are neither in {places[0]} nor in {places[1]}")
+    sys.path.insert(0, str(found))
     import_module(f"benchmarks.{what}").main(full)
 
 
@@ -175,6 +178,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "run": run,
     "compare": compare,
     "show": show,
+    "rank": rank,
     "report": report,
     "solve": solve,
     "certify": certify,

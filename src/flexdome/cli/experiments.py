@@ -15,7 +15,7 @@ from flexdome.errors import FlexDOMEError
 if TYPE_CHECKING:
     from flexdome.experiments import ExperimentSpec, Store
 
-__all__ = ["RunsFailed", "compute", "count", "remembered", "resume", "run", "sweep", "warn"]
+__all__ = ["RunsFailed", "compute", "count", "option_grid", "remembered", "resume", "run", "sweep", "warn"]
 
 
 class RunsFailed(FlexDOMEError):
@@ -120,7 +120,7 @@ def sweep(
 
     rows = tuple(
         LearnerSpec(id=learner, options=options, label=", ".join(f"{k}={v}" for k, v in options.items()) or learner)
-        for options in _grid(option)
+        for options in option_grid(option)
     )
     places = tuple(
         EnvironmentSpec(file=Path(text)) if Path(text).suffix else EnvironmentSpec(id=text) for text in environments
@@ -220,7 +220,7 @@ def warn(text: str) -> None:
     print(f"flexdome: skipped: {text}", file=sys.stderr)
 
 
-def _grid(options: Iterable[str]) -> list[dict[str, Any]]:
+def option_grid(options: Iterable[str]) -> list[dict[str, Any]]:
     """All combinations of ``name=a,b,...``; values are numbers, true, false, or words."""
     from flexdome.errors import ValidationError
 

@@ -17,21 +17,27 @@ from pathlib import Path
 
 __all__ = ["LOADED", "fingerprint", "installed"]
 
+BENCH = "bench"  # of a wheel: benchmarks, which no result depends on
 PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "highspy")  # whose versions results depend on
 
 
-def fingerprint(folder: Path) -> str:
-    """Sixteen hexadecimal digits, from the names and contents of all Python files under ``folder`` (or of one file)."""
+def fingerprint(folder: Path, without: str = "") -> str:
+    """Sixteen hexadecimal digits, from the names and contents of all Python files under ``folder`` (or of one file).
+
+    ``without`` is a folder in it that does not count.
+    """
     digest = hashlib.sha256()
     alone = folder.is_file()
     for path in [folder] if alone else sorted(folder.rglob("*.py")):
-        data = path.read_bytes()
         name = path.name if alone else path.relative_to(folder).as_posix()
+        if without and name.startswith(without + "/"):
+            continue
+        data = path.read_bytes()
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
     return digest.hexdigest()[:16]
 
 
-LOADED = fingerprint(Path(__file__).parents[1]) if "__file__" in globals() else ""
+LOADED = fingerprint(Path(__file__).parents[1], BENCH) if "__file__" in globals() else ""
 
 
 def installed() -> dict[str, str]:
@@ -47,7 +53,7 @@ def installed() -> dict[str, str]:
         package = sys.modules["flexdome"]
         told["flexdome"] = str(getattr(package, "__version__", "without a version"))
         loaded = getattr(sys.modules.get("flexdome.experiments.installation"), "LOADED", "without a fingerprint")
-        disk = fingerprint(Path(str(package.__file__)).parent)
+        disk = fingerprint(Path(str(package.__file__)).parent, BENCH)
         told["sources"] = disk if loaded == disk else f"{disk} on disk, {loaded} loaded"
     except Exception as error:  # noqa: BLE001 (as above)
         told["flexdome"] = _missing(error)

@@ -103,8 +103,6 @@ def curves_figure(
                 _panel(axes, curves, styles, 0.75 if _instantaneous(metric) else 1.0, log in ("y", "both"))
                 last = "Episode" if k == len(rows) - 1 or not _same_episodes(rows) else ""
                 if log in ("x", "both"):
-                    axes.set_xscale("log")
-                    axes.set_xlim(1, max(_last(row), 2))
                     axes.set_xlabel(last)
                 else:
                     axes.set_xlim(0, _last(row))
@@ -116,6 +114,9 @@ def curves_figure(
                     label_with_factor(axes.yaxis, label)
                     if clipped:
                         _say_clipped(axes, curves)
+            for axes in panels[k] if log in ("x", "both") else ():
+                axes.set_xlim(1, max(_last(row), 2))
+                axes.set_xscale("log")
             above = 11.0 if panels[k][0].texts else None  # the note on what was cut stays readable
             panels[k][0].set_title(readable(row.title), loc="left", fontweight="bold", pad=above)
         if _same_episodes(rows):

@@ -54,24 +54,37 @@ class Page:
 
 
 def write_report(
-    store: Store, path: str | os.PathLike[str] | None = None, skipped: Callable[[str], None] | None = None
+    store: Store,
+    path: str | os.PathLike[str] | None = None,
+    skipped: Callable[[str], None] | None = None,
+    first: Sequence[Markup] = (),
 ) -> Path:
-    """Write the page of everything in a store; where it is (``report.html`` in the store) comes back."""
+    """Write the page of everything in a store; where it is (``report.html`` in the store) comes back.
+
+    ``first`` are sections that come before everything else.
+    """
     target = store.path / "report.html" if path is None else as_path("path", path)
-    data = make_page(store, skipped).html.encode()
+    data = make_page(store, skipped, first=first).html.encode()
     if len(data) > LARGEST and skipped is not None:
         skipped(f"nothing, but {target} has {len(data):,} bytes: there are too many curves for {LARGEST:,}")
     write_whole(target, data)
     return target
 
 
-def make_page(store: Store, skipped: Callable[[str], None] | None = None, budget: int = BUDGET, live: str = "") -> Page:
+def make_page(
+    store: Store,
+    skipped: Callable[[str], None] | None = None,
+    budget: int = BUDGET,
+    live: str = "",
+    first: Sequence[Markup] = (),
+) -> Page:
     """The page of every experiment in a store; one that cannot be read is an error, or a sentence to ``skipped``.
 
     Parameters
     ----------
     budget : characters that curves may take
     live : the state that a server gave this page; it then asks that server for the state, and nothing else
+    first : sections that come before everything else
     """
     specs = store.experiments(skipped)
     if not specs:
@@ -92,7 +105,8 @@ def make_page(store: Store, skipped: Callable[[str], None] | None = None, budget
     idle = [spec.name for spec, results in found if not results.finals.height]
     head = _overview(store, begun, said, idle)
     return Page(
-        _document(store.path.resolve().name, [head, *sections, _about(detail)], {"experiments": data}, live), detail
+        _document(store.path.resolve().name, [*first, head, *sections, _about(detail)], {"experiments": data}, live),
+        detail,
     )
 
 
