@@ -188,17 +188,16 @@ def _limits(row: Row, metric: str) -> tuple[float, float, bool]:
 
 
 def _panel(axes: Axes, curves: pl.DataFrame, styles: dict[str, LineStyle], width: float, log: bool = False) -> None:
-    axes.axhline(0.0, color="0.75", lw=0.5, zorder=0.5)
     bands = _bands(curves)
     if log:
-        bands = {
-            name: (t, np.maximum(mean, 0.0), np.maximum(low, 0.0), np.maximum(high, 0.0))
-            for name, (t, mean, low, high) in bands.items()
-        }
-        symlog(axes, "y", np.concatenate([mean for _, mean, _, _ in bands.values()]))
+        symlog(axes, "y", np.maximum(np.concatenate([mean for _, mean, _, _ in bands.values()]), 0.0))
+    else:
+        axes.axhline(0.0, color="0.75", lw=0.5, zorder=0.5)
     for k, (name, (t, mean, low, high)) in enumerate(bands.items()):
         style = styles[name]
         over = 3.0 + bool(style.dashes) - k / 100.0  # dashes over solid lines, so that equal curves are both seen
+        if log:
+            mean, low, high = (np.maximum(part, 0.0) for part in (mean, low, high))
         axes.fill_between(t, low, high, color=style.colour, alpha=0.2, lw=0, zorder=2.0)
         axes.plot(t, mean, color=style.colour, ls=style.pattern, lw=width * style.width, zorder=over, label=name)
 
