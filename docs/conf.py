@@ -21,6 +21,10 @@ extensions = [
     "numpydoc",
 ]
 autosummary_generate = True
+autodoc_typehints = "none"  # shapes and ranges are in the text
+autodoc_member_order = "bysource"
+add_module_names = False
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4

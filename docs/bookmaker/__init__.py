@@ -7,6 +7,8 @@ when a source that they depend on has changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,7 +21,8 @@ __all__ = ["ENVIRONMENTS", "LEARNERS", "make", "snippets"]
 
 LEARNERS = tuple(id for id in fd.LEARNERS if fd.LEARNERS[id].target.startswith("flexdome."))
 ENVIRONMENTS = tuple(fd.ENVIRONMENTS)
-DRAWN_FROM = ("families", "cmdp", "planning", "kernels", "figures", "learners", "simulation", "analysis")
+DRAWN_FROM = ("families", "cmdp", "planning", "kernels", "figures")  # an environment's picture
+PLAYED_WITH = (*DRAWN_FROM, "learners", "simulation", "analysis")  # a chapter's
 
 
 def snippets() -> dict[str, str]:
@@ -48,21 +51,20 @@ def write(path: Path, text: str) -> None:
 
 
 def draw(folder: Path) -> None:
-    """Draw what is not there, and everything where a source has changed."""
-    stamp, now = folder / "pictures" / "sources.txt", sources()
-    fresh = stamp.exists() and stamp.read_text() == now
-    for name, drawing in pictures.PICTURES.items():
-        if not fresh or not (folder / "pictures" / f"{name}.png").exists():
-            pictures.keep(drawing(), folder / "pictures" / f"{name}.png")
-    for id in ENVIRONMENTS:
-        if not fresh or not (folder / "environments" / f"{id}.png").exists():
-            pictures.keep(pictures.environment(id), folder / "environments" / f"{id}.png")
-    stamp.write_text(now)
+    """Draw what is not there, and what a changed source may have changed."""
+    maps = {id: partial(pictures.environment, id) for id in ENVIRONMENTS}
+    for room, drawings, rooms in (("pictures", pictures.PICTURES, PLAYED_WITH), ("environments", maps, DRAWN_FROM)):
+        stamp, now = folder / room / "sources.txt", sources(rooms)
+        fresh = stamp.exists() and stamp.read_text() == now
+        for name, drawing in drawings.items():
+            if not fresh or not (folder / room / f"{name}.png").exists():
+                pictures.keep(drawing(), folder / room / f"{name}.png")
+        stamp.write_text(now)
 
 
-def sources() -> str:
+def sources(rooms: Iterable[str]) -> str:
     """A fingerprint of everything that a picture is drawn from."""
-    rooms = [Path(flexdome.__file__).parent / room for room in DRAWN_FROM]
-    files = [path for room in rooms for path in sorted(room.rglob("*.py"))]
-    files += [*sorted(Path(__file__).parent.glob("*.py")), Path(__file__).parents[1] / "start.md"]
+    folders = [Path(flexdome.__file__).parent / room for room in rooms]
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    files += [Path(__file__).with_name("pictures.py"), Path(__file__).parents[1] / "start.md"]
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()

@@ -94,7 +94,7 @@ def contents(ids: Iterable[str]) -> str:
     """The chapter that lists them all."""
     ids = list(ids)
     lines = [
-        "# The environments",
+        "# All environments",
         "",
         f"There are {len(ids)} named CMDPs. Each has a page with a picture and its exact numbers.",
     ]

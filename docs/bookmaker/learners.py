@@ -174,7 +174,7 @@ def contents(ids: Iterable[str]) -> str:
     """The chapter that lists them all."""
     ids = list(ids)
     lines = [
-        "# The learners",
+        "# All learners",
         "",
         f"There are {len(ids)}. Each has a page of its own, made from its row of the registry.",
     ]

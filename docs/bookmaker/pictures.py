@@ -153,7 +153,7 @@ def grid(axes: Axes, x: np.ndarray, columns: int, marked: tuple[tuple[int, int],
 def loop() -> Figure:
     """A CMDP in one picture: three states, actions between them, and what each step brings."""
     with drawing():
-        figure = new_figure(6.2, 2.5)
+        figure = new_figure(4.8, 2.1)
         axes = figure.subplots()
         axes.set_xlim(0.0, 6.2)
         axes.set_ylim(0.0, 2.5)
@@ -168,7 +168,7 @@ def loop() -> Figure:
             axes.add_patch(
                 FancyArrowPatch(
                     places[start], places[end], connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>", mutation_scale=10,
-                    shrinkA=32, shrinkB=32, color=colour, linewidth=1.1,
+                    shrinkA=25, shrinkB=25, color=colour, linewidth=1.1,
                 )
             )  # fmt: skip
             middle = (places[start][0] + places[end][0]) / 2
