@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flexdome.cmdp import CMDP as CMDP
     from flexdome.cmdp import Episode as Episode
     from flexdome.cmdp import Problem as Problem
+    from flexdome.cmdp import Quantity as Quantity
     from flexdome.cmdp import Threshold as Threshold
     from flexdome.cmdp import chance_constraint as chance_constraint
     from flexdome.cmdp import load_cmdp as load_cmdp
@@ -62,7 +63,7 @@ __version__ = "0.1.0"
 
 _ROOMS = {
     "certificates": ("Monitor", "certify"),
-    "cmdp": ("CMDP", "Episode", "Problem", "Threshold", "chance_constraint", "load_cmdp", "save_cmdp"),
+    "cmdp": ("CMDP", "Episode", "Problem", "Quantity", "Threshold", "chance_constraint", "load_cmdp", "save_cmdp"),
     "errors": (
         "BusyError",
         "ConvergenceError",

@@ -84,37 +84,75 @@ class Policy:
         array.flags.writeable = False
         object.__setattr__(self, name, array)
 
-    def act(self, h: int, s: int, u: float) -> int:
-        """The action at step ``h`` in state ``s`` for a uniform number ``u`` in [0, 1)."""
-        H, S, _ = self.policy.shape
+    def act(self, h: int, s: int | str, u: float) -> Any:
+        """The action at step ``h`` in state ``s`` for a uniform number ``u`` in [0, 1).
+
+        A state that is called by its name is answered with the name of an action, where actions have names.
+        """
+        H, _, A = self.policy.shape
         _check("h", h, H)
-        _check("s", s, S)
         if not 0.0 <= u < 1.0:
             raise ValidationError(f"u is {u!r}; it must lie in [0, 1)")
-        return draw_action(self.policy[h, s], u)
+        a = draw_action(self.policy[h, self._state(s)], u)
+        return self._names("action", A)[a] if isinstance(s, str) and "action_names" in self.provenance else a
 
-    def explain(self, h: int, s: int) -> str:
+    def _names(self, kind: str, size: int) -> list[str]:
+        """What states or actions are called: as it was declared, or by their numbers."""
+        given = self.provenance.get(f"{kind}_names")
+        if isinstance(given, list) and len(given) == size:
+            return [str(name) for name in given]
+        return [f"{kind} {k}" for k in range(size)]
+
+    def _state(self, s: int | str) -> int:
+        S = self.policy.shape[1]
+        names = self.provenance.get("state_names", [])
+        if isinstance(s, str):
+            if s not in names:
+                known = ", ".join(map(str, names))
+                raise ValidationError(f"s is {s!r}; it must be a number{f', or one of {known}' if names else ''}")
+            return int(names.index(s))
+        _check("s", s, S)
+        return s
+
+    def _quantity(self, i: int) -> Mapping[str, Any] | None:
+        """The quantity of constraint i, or None where none was declared."""
+        declared = self.provenance.get("units", {}).get("subject_to", [])
+        return declared[i] if declared else None
+
+    def _paid(self, i: int, d: float) -> str:
+        """The mean utility d of constraint i, told."""
+        one = self._quantity(i)
+        if one is None:
+            return f"costs {1.0 - d:.3g} of constraint {i} (utility {d:.3g})"
+        x = one["low"] + (one["high"] - one["low"]) * (1.0 - d if "limit" in one else d)
+        return f"{one['name']} {x:.3g} {one['unit']}".rstrip()
+
+    def _price(self, i: int, price: float) -> str:
+        """A multiplier, told."""
+        one, paid = self._quantity(i), self.provenance.get("units", {}).get("reward")
+        if one is None:
+            return f"a unit of constraint {i} is worth {price:.4g} units of reward"
+        worth = price / (one["high"] - one["low"]) * (1.0 if paid is None else paid["high"] - paid["low"])
+        what = "units of reward" if paid is None else f"{paid['unit']} of {paid['name']}".removeprefix(" of ")
+        return f"{'1 ' + one['unit'] if one['unit'] else 'a unit'} of {one['name']} is worth {worth:.4g} {what}"
+
+    def explain(self, h: int, s: int | str) -> str:
         """What is played at step ``h`` in state ``s``, how often it was tried, and what the constraints cost there."""
         H, S, A = self.policy.shape
         _check("h", h, H)
-        _check("s", s, S)
-        lines = [f"step {h}, state {s}:{self._seen(h, s)}"]
+        s = self._state(s)
+        states, actions = self._names("state", S), self._names("action", A)
+        lines = [f"step {h}, {states[s]}:{self._seen(h, s)}"]
         for a in sorted(range(A), key=lambda a: (-self.policy[h, s, a], a)):
             parts = [f"played {100 * self.policy[h, s, a]:.3g} %"]
             if self.visits is not None:
                 n = int(self.visits[h, s, a])
                 parts.append(f"tried {n:,} time{'s' * (n != 1)}" if n else "never tried")
             if self.utilities is not None:
-                parts += [
-                    f"costs {1.0 - d:.3g} of constraint {i} (utility {d:.3g})"
-                    for i, d in enumerate(self.utilities[:, h, s, a])
-                    if not np.isnan(d)
-                ]
-            lines.append(f"  action {a}: {', '.join(parts)}")
-        lines += [
-            f"  a unit of constraint {i} is worth {price:.4g} units of reward"
-            for i, price in enumerate(self.provenance.get("multipliers", []))
-        ]
+                means = enumerate(self.utilities[:, h, s, a])
+                parts += [self._paid(i, float(d)) for i, d in means if not np.isnan(d)]
+            lines.append(f"  {actions[a]}: {', '.join(parts)}")
+        lines += [f"  {self._price(i, price)}" for i, price in enumerate(self.provenance.get("multipliers", []))]
         return "\n".join(lines)
 
     def _seen(self, h: int, s: int) -> str:

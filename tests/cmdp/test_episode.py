@@ -131,7 +131,13 @@ def test_an_early_episodes_threshold_weighs_as_much_as_any_other() -> None:
 def test_any_early_episode_is_one_a_learner_takes(n: int, m: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     early = fd.Episode.padded(
-        H, 3, rng.integers(0, S, n), rng.integers(0, A, n), rng.random(n), rng.random((m, n)), rng.normal(size=(m, n))
+        H,
+        3,
+        [0, *rng.integers(0, S, n - 1)],
+        rng.integers(0, A, n),
+        rng.random(n),
+        rng.random((m, n)),
+        rng.normal(size=(m, n)),
     )
     learner = fd.FlexDOME(problem(*[math.nan] * m), episodes=10)
     learner.observe(early)

@@ -290,7 +290,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"slater_gap": 2.5},
         "slater_gap is 2.5; it must be positive and at most H - max thresholds = 2",
     ),
-    "a gap that is None": ({"slater_gap": None}, "slater_gap is None; it must be a real number"),
+    "a gap in words": ({"slater_gap": "some"}, "slater_gap is 'some'; it must be a single number"),
     "a flag in words": ({"stationary": "yes"}, "stationary is 'yes'; it must be True or False"),
     "a flag as a number": ({"slater_gap_exact": 1}, "slater_gap_exact is 1; it must be True or False"),
     "rewards of another shape": ({"rewards": ONES[0]}, "rewards has shape (3, 2); it must be (4, 3, 2)"),

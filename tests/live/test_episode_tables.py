@@ -160,7 +160,7 @@ def test_what_comes_after_the_end_is_said_for_each_constraint():
 
 
 def test_short_episodes_are_the_same_bits_to_a_learner_whichever_way_they_are_filled():
-    problem = fd.Problem(4, 2, 2, 2, [1.5], 0.3)
+    problem = fd.Problem(4, 2, 2, [0.5, 0.0, 0.5, 0.0], [1.5], 0.3)
     one, other = (fd.FlexDOME(problem, episodes=10) for _ in range(2))
     for episode in fd.read_episodes(GOOD, horizon=2, end=3):
         one.observe(episode)

@@ -203,9 +203,11 @@ def _by_betting(how: str, problem: Problem, totals: Float, samples: Float, delta
         if j > 0:
             more = min(side.more() for side in sides) if known else _sampled_more(laws, j - 1, samples, sides, share, H)
             alpha = float(alpha_low[j - 1]), float(alpha_high[j - 1])
-            verdicts.append(decide(j - 1, H, (lower, upper), alpha, more, HOW if laws.silent[j - 1] else ""))
+            verdicts.append(
+                decide(j - 1, problem.units, (lower, upper), alpha, more, HOW if laws.silent[j - 1] else "")
+            )
     shares = {"value": 2 * share, "utilities": 2 * m * share, "thresholds": laws.shares * share}
-    return Certificate(how, ASSUMPTIONS[how], delta, shares, n, bounds[0], tuple(verdicts))
+    return Certificate(how, ASSUMPTIONS[how], delta, shares, n, bounds[0], tuple(verdicts), problem.units)
 
 
 class _Side:
@@ -250,7 +252,7 @@ def _sampled_more(laws: Laws, i: int, samples: Float, sides: list[_Side], share:
 def _by_model(
     problem: Problem, weights: Float, policies: Float, seen: Recorded | Seen, delta: float, laws: Laws, samples: Any
 ) -> Certificate:
-    H, m = float(problem.horizon), problem.constraints
+    m = problem.constraints
     share = delta / (2 * (1 + m) + laws.shares)
     rest = delta - laws.shares * share
     models = model_set(problem, seen, rest)
@@ -270,10 +272,10 @@ def _by_model(
         alpha = float(alpha_low[i]), float(alpha_high[i])
         lower, upper = float(low[1 + i]), float(high[1 + i])
         more = _model_more(n, float(centre[1 + i]), (lower, upper), alpha)
-        verdicts.append(decide(i, H, (lower, upper), alpha, more, HOW if laws.silent[i] else ""))
+        verdicts.append(decide(i, problem.units, (lower, upper), alpha, more, HOW if laws.silent[i] else ""))
     shares = {"model": rest, "thresholds": laws.shares * share}
     value = float(low[0]), float(high[0])
-    return Certificate("model", ASSUMPTIONS["model"], delta, shares, n, value, tuple(verdicts))
+    return Certificate("model", ASSUMPTIONS["model"], delta, shares, n, value, tuple(verdicts), problem.units)
 
 
 def _model_more(n: int, centre: float, bounds: tuple[float, float], alpha: tuple[float, float]) -> float:

@@ -156,6 +156,7 @@ class Monitor:
         rewards, utilities = episode.rewards, episode.utilities
         if (
             not self._sampled
+            and not self.problem.in_units
             and type(rewards) is np.ndarray
             and type(utilities) is np.ndarray
             and rewards.dtype == utilities.dtype == np.float64
@@ -209,10 +210,18 @@ class Monitor:
             i, t = int(j) - 1, int(self._found[k, j])
             if k == 1:
                 least = " at least" if self._laws.sampled[i] else ""
-                text = f"utility {i} is below its threshold,{least} {self._threshold(i):.4g}, {sure}"
-                self._raise("violation", i, t, f"{text}: it is at most {self.upper[i]:.4g}")
+                told, alpha = self.problem.units, self._threshold(i)
+                one = told.quantity(i)
+                side = "below" if one is None or one.limit is None else "above"
+                most = "at most" if side == "below" else "at least"
+                if one is not None and side == "above" and least:
+                    least = " at most"
+                what = f"utility {i}" if one is None else one.name
+                text = f"{what} is {side} its {told.threshold(i)},{least} {told.total(i, alpha)}, {sure}"
+                self._raise("violation", i, t, f"{text}: it is {most} {told.total(i, self.upper[i])}")
             else:
-                what = "reward" if j == 0 else f"utility {i}"
+                names = [self.problem.reward, *self.problem.subject_to] if self.problem.subject_to else []
+                what = "reward" if j == 0 else f"utility {i}" if not names else self.problem.units.name(i)
                 text = f"the mean of the {what} is not what it was, {sure}: the plant or the policy has changed"
                 self._raise("change", i, t, text)
         return self.alarms[before]

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.archive import PathLike, read_arrays, replacing
-from flexdome.cmdp.episode import LARGEST, refuse_forbidden_actions
+from flexdome.cmdp.episode import LARGEST, refuse_impossible
 from flexdome.cmdp.problem import as_problem
-from flexdome.cmdp.validation import Float, as_array, as_raw, check_range, frozen, shown
+from flexdome.cmdp.validation import Float, as_array, as_raw, clipped, frozen, shown
 from flexdome.errors import FileFormatError, ValidationError
 
 __all__ = ["Recorded", "as_recorded", "load_episodes", "save_episodes"]
@@ -79,9 +79,8 @@ class Recorded:
         ):
             if shape != wanted:
                 raise ValidationError(f"{name} has shape {shape}; it must be {wanted}, of {n} episodes")
-        refuse_forbidden_actions(problem, s, a)
-        check_range("rewards", r, 0.0, 1.0)
-        check_range("utilities", d, 0.0, 1.0)
+        refuse_impossible(problem, s, a)
+        r, d = clipped("rewards", r), clipped("utilities", d)
         observed = np.concatenate([r[:, None], d], axis=1)
         return cls(problem, frozen(s), frozen(a), frozen(observed), frozen(_samples(problem, thresholds, n)))
 

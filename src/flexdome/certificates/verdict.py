@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flexdome.cmdp.units import Units
 from flexdome.cmdp.validation import Float
 
 __all__ = ["NOT_YET", "SAFE", "UNSAFE", "VACUOUS", "Certificate", "Verdict", "decide"]
@@ -13,6 +14,7 @@ __all__ = ["NOT_YET", "SAFE", "UNSAFE", "VACUOUS", "Certificate", "Verdict", "de
 SAFE, UNSAFE, NOT_YET, VACUOUS = "certified safe", "certified unsafe", "not yet", "vacuous"
 MOST = 1e12  # episodes: beyond, no number is named
 ROUNDING = 1e-12  # of H
+PLAIN = Units(None, (), 1)
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Verdict:
     threshold_lower, threshold_upper : bounds on alpha_i, equal where it is known
     more : how many more episodes would settle it at the present spread; None where no number can be named
     why : what else there is to say, or empty
+    units : how numbers are told
     """
 
     constraint: int
@@ -37,15 +40,16 @@ class Verdict:
     threshold_upper: float
     more: int | None = None
     why: str = ""
+    units: Units = PLAIN
 
     def __str__(self) -> str:
+        i, told = self.constraint, self.units
         if self.threshold_lower == self.threshold_upper:
-            against = f"threshold {self.threshold_lower:.4g}"
+            against = f"{told.threshold(i)} {told.total(i, self.threshold_lower)}"
         else:
-            against = f"threshold in [{self.threshold_lower:.4g}, {self.threshold_upper:.4g}]"
-        text = (
-            f"constraint {self.constraint}: {self.verdict}; utility in [{self.lower:.4g}, {self.upper:.4g}], {against}"
-        )
+            against = f"{told.threshold(i)} in {told.between(i, self.threshold_lower, self.threshold_upper)}"
+        bounds = f"{told.utility(i)}in {told.between(i, self.lower, self.upper)}"
+        text = f"{told.name(i)}: {self.verdict}; {bounds}, {against}"
         if self.verdict == NOT_YET and self.more is not None:
             text += f"; about {self.more:,} more episodes would settle it at the present spread"
         elif self.verdict == NOT_YET and not self.why:
@@ -66,6 +70,7 @@ class Certificate:
     episodes : how many were used
     value : lower and upper bound on V_r
     verdicts : one for each constraint
+    units : how numbers are told
     """
 
     method: str
@@ -75,6 +80,7 @@ class Certificate:
     episodes: int
     value: tuple[float, float]
     verdicts: tuple[Verdict, ...]
+    units: Units = PLAIN
 
     @property
     def safe(self) -> bool:
@@ -107,17 +113,17 @@ class Certificate:
             [
                 f"{head}, from {self.episodes:,} episodes by method '{self.method}'",
                 *(f"  {verdict}" for verdict in self.verdicts),
-                f"  reward in [{self.value[0]:.4g}, {self.value[1]:.4g}]",
+                f"  reward in {self.units.earned_between(*self.value)}",
                 f"  holds if {self.assumptions}",
             ]
         )
 
 
 def decide(
-    i: int, H: float, bounds: tuple[float, float], alpha: tuple[float, float], more: float, silent: str = ""
+    i: int, units: Units, bounds: tuple[float, float], alpha: tuple[float, float], more: float, silent: str = ""
 ) -> Verdict:
     """The verdict on constraint i; ``silent`` says why nothing is known of its threshold, if that is so."""
-    lower, upper = bounds
+    (lower, upper), H = bounds, float(units.horizon)
     if lower > upper:
         verdict, why = NOT_YET, "the bounds cross: these are not episodes of one policy in one unchanging plant"
     elif lower >= alpha[1]:
@@ -131,4 +137,4 @@ def decide(
     else:
         verdict, why = NOT_YET, ""
     open_ = verdict == NOT_YET and not why and more < MOST
-    return Verdict(i, verdict, lower, upper, *alpha, max(int(more), 1) if open_ else None, why)
+    return Verdict(i, verdict, lower, upper, *alpha, max(int(more), 1) if open_ else None, why, units)

@@ -6,5 +6,6 @@ from flexdome.cmdp.model import CMDP
 from flexdome.cmdp.problem import Problem
 from flexdome.cmdp.storage import load_cmdp, save_cmdp
 from flexdome.cmdp.threshold import Threshold
+from flexdome.cmdp.units import Quantity
 
-__all__ = ["CMDP", "Episode", "Problem", "Threshold", "chance_constraint", "load_cmdp", "save_cmdp"]
+__all__ = ["CMDP", "Episode", "Problem", "Quantity", "Threshold", "chance_constraint", "load_cmdp", "save_cmdp"]

@@ -26,9 +26,9 @@ from flexdome.cmdp.validation import (
     as_int,
     as_items,
     as_raw,
-    check_range,
     check_room,
     check_rows,
+    clipped,
     frozen,
     one_of,
     shown,
@@ -177,8 +177,7 @@ def assemble(
     m = e.shape[0]
     if m == 0:
         raise ValidationError(f"{form.entries} has shape {e.shape}, m = 0 constraints; m must be at least 1")
-    check_range("rewards", r, 0.0, 1.0)
-    check_range(form.entries, e, 0.0, 1.0)
+    r, e = clipped("rewards", r), clipped(form.entries, e)
     steps = {
         field: length
         for field, length, staged in (

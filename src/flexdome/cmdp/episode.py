@@ -9,10 +9,22 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp.problem import Problem, as_problem
-from flexdome.cmdp.validation import LARGEST_SIZE, Float, as_array, as_float, as_int, as_raw, check_range, shown
-from flexdome.errors import ValidationError
+from flexdome.cmdp.units import Quantity
+from flexdome.cmdp.validation import (
+    LARGEST_SIZE,
+    RANGE_TOLERANCE,
+    Float,
+    as_array,
+    as_float,
+    as_int,
+    as_raw,
+    check_range,
+    clipped,
+    shown,
+)
+from flexdome.errors import ValidationError, unknown_name
 
-__all__ = ["Episode", "refuse_forbidden_actions"]
+__all__ = ["Episode", "Scaled", "refuse_impossible"]
 
 Index = npt.NDArray[np.int64]
 LONGEST_FILLED = 2**26  # steps that an episode is filled up to
@@ -22,6 +34,10 @@ LARGEST = 1e100  # a threshold sample beyond it counts as that much, so that no 
 @dataclass(frozen=True, eq=False)
 class Episode:
     """States, actions and what was observed at each of the H steps.
+
+    Where a problem has names, states and actions may be names. Where it has quantities, rewards and utilities are these
+    quantities in their units (costs too: a quantity with a limit is given as it was measured). Where it says where
+    episodes end, one may have fewer steps than H.
 
     Attributes
     ----------
@@ -95,22 +111,25 @@ class Episode:
     def checked(self, problem: Problem) -> tuple[Index, Index, Float, Float, Float]:
         """The arrays as the kernels take them, or an error that names field, index, value and rule.
 
-        Thresholds come back as (m, H), or of size 0 where the problem knows them all.
+        Names become numbers, units become numbers in [0, 1], and an episode that ended early is filled up in
+        ``problem.end``. A number that is a rounding error out of range counts as the end of the range. Thresholds come
+        back as (m, H), or of size 0 where the problem knows them all.
         """
         H, m = as_problem(problem).horizon, problem.constraints
-        states = _indices("states", self.states, problem.states, (H + 1, H))
-        actions = _indices("actions", self.actions, problem.actions, (H,))
-        refuse_forbidden_actions(problem, states, actions)
-        rewards, _ = as_array("rewards", self.rewards)
-        if rewards.shape != (H,):
-            raise ValidationError(f"rewards has shape {rewards.shape}; it must be ({H},)")
-        check_range("rewards", rewards, 0.0, 1.0)
-        utilities, _ = as_array("utilities", self.utilities)
-        if utilities.shape == (H,) and m == 1:
-            utilities = utilities[None]
-        if utilities.shape != (m, H):
-            raise ValidationError(f"utilities has shape {utilities.shape}; it must be ({m}, {H})")
-        check_range("utilities", utilities, 0.0, 1.0)
+        actions = _indices("actions", self.actions, problem.actions, problem.action_names)
+        n = H if problem.end is None else actions.shape[0]
+        if not 1 <= n <= H or actions.shape != (n,):
+            wanted = f"({H},)" if problem.end is None else f"(n,) with n from 1 to {H}"
+            raise ValidationError(f"actions has shape {actions.shape}; it must be {wanted}")
+        states = _indices("states", self.states, problem.states, problem.state_names)
+        if states.shape not in ((n + 1,), (n,)):
+            raise ValidationError(f"states has shape {states.shape}; it must be ({n + 1},) or ({n},)")
+        rewards, utilities = self._measured(problem, n)
+        if states.shape == (n,):
+            states = np.append(states, 0)
+        if n < H:
+            states, actions, rewards, utilities = _ended(problem, n, states, actions, rewards, utilities)
+        refuse_impossible(problem, states, actions)
         if problem.thresholds_known:
             return states, actions, rewards, utilities, np.zeros((0, 0))
         if self.thresholds is None:
@@ -122,9 +141,81 @@ class Episode:
         _finite("thresholds", samples, missing | np.isinf(samples))
         if samples.shape == (m,):
             samples = np.repeat(samples[:, None], H, axis=1)
+        elif n < H and samples.shape == (m, n):
+            samples = _filled("thresholds", samples, n, H - n)
         if samples.shape != (m, H):
             raise ValidationError(f"thresholds has shape {samples.shape}; it must be ({m}, {H}) or ({m},)")
+        if self._in_units(problem) and problem.subject_to:
+            samples = np.stack([one.value(row, H) for one, row in zip(problem.subject_to, samples, strict=True)])
         return states, actions, rewards, utilities, np.clip(samples, -LARGEST, LARGEST)
+
+    def _in_units(self, problem: Problem) -> bool:
+        return problem.in_units
+
+    def _measured(self, problem: Problem, n: int) -> tuple[Float, Float]:
+        """Rewards (n,) and utilities (m, n) in [0, 1]."""
+        m = problem.constraints
+        rewards, _ = as_array("rewards", self.rewards)
+        if rewards.shape != (n,):
+            raise ValidationError(f"rewards has shape {rewards.shape}; it must be ({n},)")
+        utilities, _ = as_array("utilities", self.utilities)
+        if utilities.shape == (n,) and m == 1:
+            utilities = utilities[None]
+        if utilities.shape != (m, n):
+            raise ValidationError(f"utilities has shape {utilities.shape}; it must be ({m}, {n})")
+        if not self._in_units(problem):
+            return clipped("rewards", rewards), clipped("utilities", utilities)
+        reward, quantities = problem.reward, problem.subject_to
+        r = clipped("rewards", rewards) if reward is None else _scaled("rewards", "", rewards, reward)
+        if not quantities:
+            return r, clipped("utilities", utilities)
+        pairs = enumerate(zip(quantities, utilities, strict=True))
+        return r, np.stack([_scaled("utilities", f"{i}, ", row, one) for i, (one, row) in pairs])
+
+
+class Scaled(Episode):
+    """An episode in numbers between 0 and 1, whatever the units of a problem are."""
+
+    def _in_units(self, problem: Problem) -> bool:
+        return False
+
+
+def _scaled(name: str, place: str, row: Float, one: Quantity) -> Float:
+    """What was measured of a quantity, in [0, 1]."""
+    slack = RANGE_TOLERANCE * one.width
+    bad = ~((row >= one.low - slack) & (row <= one.high + slack))
+    if bad.any():
+        h = int(np.argmax(bad))
+        wide = f"[{one.low:g}, {one.high:g}] {one.unit}".rstrip()
+        raise ValidationError(f"{name}[{place}{h}] is {shown(float(row[h]))}; {one.name} must lie in {wide}")
+    scaled: Float = np.clip(one.scaled(row), 0.0, 1.0)
+    return scaled
+
+
+def _ended(problem: Problem, n: int, states: Index, actions: Index, rewards: Float, utilities: Float) -> Any:
+    """The arrays of an episode of n steps with the others, which did not happen, in the state ``problem.end``."""
+    H, end = problem.horizon, problem.end
+    action = np.zeros(H - n, dtype=np.int64) if problem.allowed is None else problem.allowed[n:, end].argmax(axis=-1)
+    reward = 0.0 if problem.reward is None else problem.reward.scaled(problem.reward.after)
+    rest = [one.scaled(one.after) for one in problem.subject_to] or [0.0] * problem.constraints
+    return (
+        np.append(states[:n], np.full(H + 1 - n, end)),
+        np.append(actions, action),
+        np.append(rewards, np.full(H - n, reward)),
+        np.append(utilities, np.repeat(np.array(rest)[:, None], H - n, axis=1), axis=1),
+    )
+
+
+def refuse_impossible(problem: Problem, states: Index, actions: Index) -> None:
+    """An error where an episode of (..., H + 1) states begins where none can, or takes what is forbidden."""
+    first = states[..., 0]
+    if not problem.initial_estimated and not problem.initial[first].all():
+        where = tuple(int(k) for k in np.argwhere(np.atleast_1d(problem.initial[first] == 0.0))[0])[: first.ndim]
+        place = ", ".join(map(str, (*where, 0)))
+        raise ValidationError(
+            f"states[{place}] is {int(first[where])}; the problem says that no episode begins there: initial is 0"
+        )
+    refuse_forbidden_actions(problem, states, actions)
 
 
 def refuse_forbidden_actions(problem: Problem, states: Index, actions: Index) -> None:
@@ -158,16 +249,22 @@ def _filled(name: str, given: npt.ArrayLike, n: int, missing: int) -> Float:
     return samples
 
 
-def _indices(name: str, given: Any, size: int, lengths: tuple[int, ...]) -> Index:
+def _indices(name: str, given: Any, size: int, names: tuple[str, ...] | None = None) -> Index:
     array = np.array(as_raw(name, given))  # ours: what is checked is what is used
-    if array.ndim != 1 or array.shape[0] not in lengths:
-        wanted = " or ".join(f"({n},)" for n in lengths)
-        raise ValidationError(f"{name} has shape {array.shape}; it must be {wanted}")
+    if array.ndim != 1:
+        raise ValidationError(f"{name} has shape {array.shape}; it must have one axis")
+    if names is not None and array.dtype.kind == "U":
+        array = np.array([_place(f"{name}[{k}]", one, names) for k, one in enumerate(array.tolist())], dtype=np.int64)
     if array.dtype.kind not in "iu":
-        raise ValidationError(f"{name} has dtype {array.dtype}; it must hold whole numbers")
+        raise ValidationError(f"{name} has dtype {array.dtype}; it must hold whole numbers{' or names' * bool(names)}")
     bad = (array < 0) | (array >= size)
     if bad.any():
         where = int(np.argmax(bad))
         raise ValidationError(f"{name}[{where}] is {int(array[where])}; it must lie in 0 to {size - 1}")
-    out = array.astype(np.int64, copy=False)
-    return np.append(out, 0) if len(lengths) == 2 and array.shape[0] == lengths[1] else out
+    return array.astype(np.int64, copy=False)
+
+
+def _place(name: str, label: str, names: tuple[str, ...]) -> int:
+    if label not in names:
+        raise unknown_name(name, label, names)
+    return names.index(label)

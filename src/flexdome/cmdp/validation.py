@@ -31,6 +31,7 @@ __all__ = [
     "check_range",
     "check_room",
     "check_rows",
+    "clipped",
     "frozen",
     "instance_of",
     "is_frozen",
@@ -45,6 +46,7 @@ Kind = TypeVar("Kind")
 
 ROW_TOLERANCE = 1e-9
 ROW_TOLERANCE_FLOAT32 = 1e-5
+RANGE_TOLERANCE = 1e-9  # of the width of a range
 LARGEST_SIZE = 2**31 - 1  # of S, A and H: states are kept as int32
 TECHNICAL = 1e50  # a bound above this is there against overflow: nobody who gave -1 wants to hear of it
 LONGEST_TEXT = 10_000  # characters of what somebody is to read
@@ -199,6 +201,15 @@ def check_range(name: str, array: Float, low: float, high: float, *, below: bool
         where = _first(bad)
         rule = f"[{low:g}, {high:g}{')' if below else ']'}"
         raise ValidationError(f"{_at(name, where)} is {shown(array[where])}; it must lie in {rule}")
+
+
+def clipped(name: str, array: Float, low: float = 0.0, high: float = 1.0) -> Float:
+    """``array`` with what is a rounding error outside of [low, high] put on its end; more than that is an error."""
+    slack = RANGE_TOLERANCE * (high - low)
+    bad = ~((array >= low - slack) & (array <= high + slack))
+    if bad.any():
+        check_range(name, np.where(bad, array, low), low, high)
+    return np.clip(array, low, high)
 
 
 def check_rows(name: str, array: Float, single: bool) -> Float:

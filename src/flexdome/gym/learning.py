@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.episode import Scaled
 from flexdome.cmdp.validation import Float, as_array, as_float, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.gym.discretize import Grid, fit_grid
@@ -288,14 +289,14 @@ class _Drive:
         samples = None if self.problem.thresholds_known else thresholds[:, :n]
         utilities = 1.0 - costs[:, :n]
         if n == H:
-            episode = Episode(states, actions, scaled, utilities, samples)
+            episode: Episode = Scaled(states, actions, scaled, utilities, samples)
         else:
             nothing = as_float("reward after the end", (0.0 - self.low) / (self.high - self.low), 0.0, 1.0)
             if self.state.states == self.problem.states:
                 raise ValidationError(
                     f"an episode ended after {n} steps; the problem must have one state more, for the end"
                 )
-            episode = Episode.padded(
+            episode = Scaled.padded(
                 H, self.state.states, states, actions, scaled, utilities, samples, reward=nothing, utility=1.0
             )
         return episode, float(np.sum(rewards)), costs.sum(axis=1), n

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -176,22 +176,18 @@ class Learner(ABC):
     def set_thresholds(self, thresholds: npt.ArrayLike, slater_gap: float | None = None) -> None:
         """Change the known thresholds from the next episode on; the change is recorded and saved.
 
-        NaN makes a threshold one that is estimated from its samples (0 until there is one, as in the first episode).
-        ``slater_gap`` replaces the bound on the Slater gap in ``problem``, where the old one no longer holds; what was
-        derived from it when the learner was made (the dual box, the schedules) stays.
+        Where the problem has quantities, these are their limits and thresholds, in their units. NaN makes a threshold
+        one that is estimated from its samples (0 until there is one, as in the first episode). ``slater_gap`` replaces
+        the bound on the Slater gap in ``problem``, where the old one no longer holds; what was derived from it when the
+        learner was made (the dual box, the schedules) stays.
         """
-        gap = self._problem.slater_gap if slater_gap is None else slater_gap
-        changed = replace(
-            self._problem,
-            thresholds=thresholds,  # type: ignore[arg-type]  # Problem takes what can be made an array
-            slater_gap=gap,
-            slater_gap_exact=False,
-        )
-        if changed.constraints != self._problem.constraints:
-            raise ValidationError(
-                f"thresholds has {changed.constraints} entries; there are m = {self._problem.constraints} constraints"
-            )
-        self._problem = changed
+        self.take_thresholds(self._problem.as_thresholds(thresholds), slater_gap)
+
+    @changing
+    def take_thresholds(self, alpha: Float, slater_gap: float | None = None) -> None:
+        """What :meth:`set_thresholds` does, with (m,) thresholds as inside whatever the units of the problem are."""
+        gap = self._problem.known_slater_gap if slater_gap is None else slater_gap
+        self._problem = changed = self._problem.changed(thresholds=alpha, slater_gap=gap, slater_gap_exact=False)
         self.threshold_changes.append((self.episode, [float(alpha) for alpha in changed.thresholds]))
         self.thresholds_changed()
 
@@ -222,16 +218,19 @@ class Learner(ABC):
         return checked
 
     @reading
-    def act(self, h: int, s: int) -> int:
+    def act(self, h: int, s: int | str) -> Any:
         """Draw the action of step ``h`` (from 0 on) in state ``s`` from ``policy``.
+
+        A state that is called by its name is answered with the name of an action, where actions have names.
 
         The random number depends on the learner's seed, the episode and the step alone: there is nothing to save, a
         learner that was loaded or recovered goes on with the same actions, and asking twice gives the same answer.
         """
         step = as_int("h", h, 0, self._problem.horizon - 1)
-        state = as_int("s", s, 0, self._problem.states - 1)
+        state, names = self._problem.state(s), self._problem.action_names
         numbers = np.random.default_rng([self.seed, ACTIONS, self.episode]).random(step + 1)
-        return draw_action(self.policy[step, state], float(numbers[step]))
+        action = draw_action(self.policy[step, state], float(numbers[step]))
+        return names[action] if isinstance(s, str) and names is not None else action
 
     @reading
     def status(self) -> Any:
@@ -252,6 +251,7 @@ class Learner(ABC):
             estimated=np.isnan(problem.thresholds),
             tried=int((beliefs.visits > 0).sum()),
             untried=int((possible & (beliefs.visits == 0) & seen).sum()),
+            units=problem.units,
         )
 
     @reading

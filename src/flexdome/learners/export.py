@@ -30,6 +30,11 @@ def policy_of(learner: Learner) -> Policy:
         "multipliers": [float(x) for x in learner.multipliers],
         "sizes": {"horizon": problem.horizon, "states": problem.states, "actions": problem.actions},
     }
+    for name in ("state_names", "action_names"):
+        if getattr(problem, name) is not None:
+            provenance[name] = list(getattr(problem, name))
+    if problem.in_units:
+        provenance["units"] = problem.units.stored()
     return Policy(learner.policy, learner.visits, learner.utility_means(), provenance)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flexdome.cmdp import Problem
+from flexdome.cmdp import Problem, Quantity
 from flexdome.cmdp.archive import read_archive, write_archive
 from flexdome.cmdp.validation import Float, as_array, as_int, shown
 from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError
@@ -32,6 +32,7 @@ REVEALED = ("rewards", "utilities", "transitions", "allowed")
 HEADER = ("format", "version", "learner", "options", "episode", "problem", "first", "schedules")
 SIZES = ("states", "actions", "horizon")
 GAP = ("slater_gap", "slater_gap_exact")
+NAMES = ("state_names", "action_names")
 PARTS = ("eta", "tau", "margin")
 MANY = 10**6  # steps
 
@@ -68,10 +69,13 @@ def stored_learner(learner: Learner) -> tuple[dict[str, Any], Arrays]:
         "learner": learner.id,
         "options": learner.options(),
         "episode": learner.episode,
-        "problem": {name: getattr(problem, name) for name in (*SIZES, *GAP, "stationary")},
-        "first": {name: getattr(first, name) for name in GAP},
+        "problem": {name: problem.__dict__.get(name) for name in (*SIZES, *GAP, "stationary")},
+        "first": {name: first.__dict__.get(name) for name in GAP},
         "schedules": schedules,
     }
+    told = _stored_told(first)
+    if told:
+        header["told"] = told
     changes = learner.threshold_changes
     arrays: Arrays = {
         "problem.initial": problem.initial,
@@ -126,9 +130,35 @@ def read_learner(path: str | os.PathLike[str], learners: Mapping[str, Entry]) ->
         raise FileFormatError(f"{path} holds a learner that does not fit in memory") from None
 
 
+def _stored_told(problem: Problem) -> dict[str, Any]:
+    """Names, quantities, the end, and that the first state is estimated: what was told of them, and no more."""
+    told: dict[str, Any] = {name: list(getattr(problem, name)) for name in NAMES if getattr(problem, name) is not None}
+    if problem.reward is not None:
+        told["reward"] = problem.reward.stored()
+    if problem.subject_to:
+        told["subject_to"] = [one.stored() for one in problem.subject_to]
+    if problem.end is not None:
+        told["end"] = problem.end
+    return {**told, "initial_estimated": True} if problem.initial_estimated else told
+
+
+def _read_told(stored: Any) -> dict[str, Any]:
+    """The arguments of a Problem that :func:`_stored_told` stored."""
+    if not isinstance(stored, dict) or not set(stored) <= {*NAMES, "reward", "subject_to", "end", "initial_estimated"}:
+        raise ValidationError(f"told is {shown(stored)}; it must be an object of names, quantities and the end")
+    told = dict(stored)
+    if "reward" in told:
+        told["reward"] = Quantity.from_stored(told["reward"])
+    if "subject_to" in told:
+        if not isinstance(told["subject_to"], list):
+            raise ValidationError(f"subject_to is {shown(told['subject_to'])}; it must be a list")
+        told["subject_to"] = tuple(Quantity.from_stored(one) for one in told["subject_to"])
+    return told
+
+
 def rebuilt_learner(header: dict[str, Any], arrays: Arrays, learners: Mapping[str, Entry]) -> Learner:
     """The learner that :func:`stored_learner` stored."""
-    _expect("header", header, HEADER)
+    _expect("header", header, [*HEADER, *(["told"] if isinstance(header, dict) and "told" in header else [])])
     _expect("problem", header["problem"], (*SIZES, *GAP, "stationary"))
     _expect("first", header["first"], GAP)
     if not isinstance(header["learner"], str) or header["learner"] not in learners:
@@ -147,7 +177,8 @@ def rebuilt_learner(header: dict[str, Any], arrays: Arrays, learners: Mapping[st
     if horizon > max(MANY, sum(array.size for array in arrays.values())):  # a small file must not ask for many steps
         raise ValidationError(f"horizon is {horizon}; the file holds less than one number for each step")
 
-    common = {**header["problem"], "initial": arrays["problem.initial"], **revealed}
+    told = _read_told(header["told"]) if "told" in header else {}
+    common = {**header["problem"], "initial": arrays["problem.initial"], **revealed, **told}
     current = Problem(**common, thresholds=arrays["problem.thresholds"])
     first = Problem(**{**common, **header["first"]}, thresholds=arrays["first.thresholds"])
     if current.constraints != first.constraints:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flexdome.cmdp.units import Units
 from flexdome.cmdp.validation import Float
 
 __all__ = ["Status"]
@@ -30,6 +31,7 @@ class Status:
     utilities, thresholds, margin, multipliers : (m,) as the learner believes and holds them
     estimated : (m,) whether the threshold is estimated
     tried, untried : (step, state, action) tried, and never tried in states that were seen
+    units : how numbers are told
     """
 
     episode: int
@@ -42,6 +44,7 @@ class Status:
     estimated: npt.NDArray[np.bool_]
     tried: int
     untried: int
+    units: Units
 
     @property
     def slack(self) -> Float:
@@ -61,9 +64,11 @@ class Status:
         """The account; ``verbose`` adds margins and multipliers."""
         lines = [f"episode {self.episode:,} of {self.episodes:,}: {self._verdict()}", f"  played: {self.how}"]
         for i, (utility, alpha, slack) in enumerate(zip(self.utilities, self.thresholds, self.slack, strict=True)):
-            kind = "estimated threshold" if self.estimated[i] else "threshold"
-            side = f"short by {-slack:.3g}" if slack < 0.0 else f"{slack:.3g} to spare"
-            lines.append(f"  constraint {i}: utility believed to be {utility:.4g}, {kind} {alpha:.4g}: {side}")
+            told = self.units
+            kind = f"{'estimated ' * bool(self.estimated[i])}{told.threshold(i)}"
+            side = f"short by {told.amount(i, -slack)}" if slack < 0.0 else f"{told.amount(i, slack)} to spare"
+            belief = f"{told.utility(i)}believed to be {told.total(i, utility)}"
+            lines.append(f"  {told.name(i)}: {belief}, {kind} {told.total(i, alpha)}: {side}")
             if verbose:
                 lines.append(f"    multiplier {self.multipliers[i]:.4g}, safety margin {self.margin[i]:.4g}")
         seen = self.tried + self.untried
@@ -76,8 +81,8 @@ class Status:
         if self.episode == 1 and self.tried == 0:
             return "nothing was seen yet, and nothing can be said of safety"
         if self.short.any():
-            which = ", ".join(str(int(i)) for i in np.flatnonzero(self.short))
-            return f"NOT SAFE by the learner's own belief: constraint {which} falls short"
+            which = ", ".join(self.units.name(int(i)) for i in np.flatnonzero(self.short))
+            return f"NOT SAFE by the learner's own belief: {which} falls short"
         return "believed to meet every threshold, which is not a proof"
 
     def _change(self) -> str:
@@ -86,9 +91,9 @@ class Status:
             i = int(np.argmin(self.slack))
             price = self.multipliers[i]
             parts.append(
-                f"constraint {i} must weigh more (it is worth {price:.3g} units of reward now)"
+                f"{self.units.name(i)} must weigh more (it is worth {self.units.price(i, price)} now)"
                 if price > 0.0
-                else f"constraint {i} must begin to weigh: it is worth nothing to the learner yet"
+                else f"{self.units.name(i)} must begin to weigh: it is worth nothing to the learner yet"
             )
         if self.untried:
             parts.append(f"{self.untried:,} actions were never tried")

@@ -27,7 +27,6 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -37,8 +36,9 @@ import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.archive import as_path
+from flexdome.cmdp.episode import Scaled
 from flexdome.cmdp.lock import lock_folder
-from flexdome.cmdp.validation import Float, as_array, as_float, shown, switch
+from flexdome.cmdp.validation import Float, as_float, shown, switch
 from flexdome.errors import FileFormatError, FlexDOMEError, OutputError, ValidationError
 from flexdome.learners import Learner, load_learner
 from flexdome.live.records import Torn, as_record, read_records
@@ -144,16 +144,13 @@ class Journal:
     def set_thresholds(self, thresholds: npt.ArrayLike, slater_gap: float | None = None) -> None:
         """Change the known thresholds from the next episode on (:meth:`Learner.set_thresholds`)."""
         self._check()
-        alpha = np.atleast_1d(as_array("thresholds", thresholds, finite=False)[0])
-        if alpha.shape != (self.learner.problem.constraints,):
-            m = self.learner.problem.constraints
-            raise ValidationError(f"thresholds has shape {alpha.shape}; there are m = {m} constraints")
-        gap = np.nan if slater_gap is None else as_float("slater_gap", slater_gap)
         known = self.learner.problem
-        bound = known.slater_gap if slater_gap is None else slater_gap
-        replace(known, thresholds=alpha, slater_gap=bound, slater_gap_exact=False)  # refused before it is written
+        alpha = known.as_thresholds(thresholds)
+        gap = np.nan if slater_gap is None else as_float("slater_gap", slater_gap)
+        bound = known.known_slater_gap if slater_gap is None else slater_gap
+        known.changed(thresholds=alpha, slater_gap=bound, slater_gap_exact=False)  # refused before it is written
         body = np.append(alpha, gap).astype("<f8").tobytes()
-        self._tell(THRESHOLDS, body, lambda: self.learner.set_thresholds(thresholds, slater_gap))
+        self._tell(THRESHOLDS, body, lambda: self.learner.take_thresholds(alpha, slater_gap))
 
     def snapshot(self) -> None:
         """Take a snapshot now; earlier ones are removed when it is on disk."""
@@ -166,7 +163,7 @@ class Journal:
         self._learned = 0.0
 
     def episodes(self) -> Iterator[Episode]:
-        """Every episode that was observed, from the first on, as it was observed."""
+        """Every episode that was observed, from the first on, in numbers between 0 and 1."""
         self._check()
         problem = self.learner.problem
         with open(self.path / LOG, "rb") as file:
@@ -283,7 +280,7 @@ class Journal:
             raise OutputError(f"{self.path / LOG} cannot be written: {error.strerror or error}") from None
 
 
-class _Known(Episode):
+class _Known(Scaled):
     """An episode that was checked against a problem, and is not checked against the same one again."""
 
     def __init__(self, problem: Problem, data: tuple[Any, ...]) -> None:
@@ -410,7 +407,7 @@ def _replay(learner: Learner, kind: int, body: bytes) -> None:
         learner.preload(items)
     elif kind == THRESHOLDS:
         *alpha, gap = np.frombuffer(body, dtype="<f8")
-        learner.set_thresholds(alpha, None if np.isnan(gap) else float(gap))
+        learner.take_thresholds(np.array(alpha), None if np.isnan(gap) else float(gap))
     else:
         raise ValidationError(f"its kind is {kind}, which is not known here")
 
@@ -441,4 +438,4 @@ def _as_episode(body: bytes, problem: Problem) -> tuple[Episode, bytes]:
     states, actions = (np.frombuffer(part, dtype="<i4") for part in parts[:2])
     rewards: Float = np.frombuffer(parts[2], dtype="<f8")
     utilities, thresholds = (np.frombuffer(part, dtype="<f8").reshape(-1, H) for part in parts[3:])
-    return Episode(states, actions, rewards, utilities, thresholds if thresholds.size else None), body[ends[-1] :]
+    return Scaled(states, actions, rewards, utilities, thresholds if thresholds.size else None), body[ends[-1] :]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from flexdome.cmdp import CMDP, Episode
+from flexdome.cmdp.episode import Scaled
 from flexdome.simulation.played import played_arrays
 
 __all__ = ["sample_episodes"]
@@ -25,4 +26,4 @@ def sample_episodes(cmdp: CMDP, policy: npt.ArrayLike, n: int, seed: int = 0) ->
     >>> learner.preload(episodes)
     """
     s, a, r, d, samples = played_arrays("n", cmdp, policy, n, seed)
-    return [Episode(s[t], a[t], r[t], d[t], None if samples is None else samples[t]) for t in range(len(a))]
+    return [Scaled(s[t], a[t], r[t], d[t], None if samples is None else samples[t]) for t in range(len(a))]

@@ -30,8 +30,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from flexdome.cmdp import Episode
+from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.archive import as_path, write_whole
+from flexdome.cmdp.problem import as_problem
 from flexdome.cmdp.validation import Float, as_array, as_int, as_items, as_text, check_range, one_of, shown
 from flexdome.errors import FileFormatError, ValidationError, unknown_name
 
@@ -68,6 +69,7 @@ def read_episodes(
     end: int | None = None,
     reward: float = 0.0,
     fill: Any = None,
+    problem: Problem | None = None,
 ) -> list[Episode]:
     """Read episodes from a table with a row for each step.
 
@@ -80,6 +82,9 @@ def read_episodes(
     horizon, end : where episodes may be shorter than ``horizon``, the absorbing state that they end in
     reward, fill : what a step after the end earns, and its utilities (its costs, where the table holds costs): a
         number, or one for each constraint; None is 0
+    problem : whose episodes they are, in place of the four arguments before. Columns are called after its quantities
+        unless ``columns`` says otherwise, states and actions may be names, numbers are in its units, and an episode may
+        be short where it has an ``end``
 
     Returns
     -------
@@ -94,6 +99,10 @@ def read_episodes(
     ([2, 3, 3], [[1.0, 1.0]])
     """
     frame = _as_frame(table)
+    if problem is not None:
+        if (horizon, end, fill) != (None, None, None) or reward != 0.0:
+            raise ValidationError("horizon, end, reward and fill are not taken where a problem says what they are")
+        columns = _called_after(as_problem(problem), frame.columns, columns)
     names = _names(frame.columns, columns)
     if frame.height == 0:
         return []
@@ -108,9 +117,12 @@ def read_episodes(
     check_range("fill", filled, 0.0, 1.0)
     filled = np.broadcast_to(filled, (m,))
     seen = {name: _numbers(frame, name) for name in (names.reward, *names.outcomes)}
-    indices = {name: _whole(frame, name) for name in (names.state, names.action)}
+    called = (None, None) if problem is None else (problem.state_names, problem.action_names)
+    indices = {
+        name: _whole(frame, name, known) for name, known in zip((names.state, names.action), called, strict=True)
+    }
     samples = [_numbers(frame, name, gaps=True) for name in names.thresholds]
-    following = None if names.next_state is None else _numbers(frame, names.next_state, gaps=True)
+    following = None if names.next_state is None else _numbers(frame, names.next_state, gaps=True, names=called[0])
     found = []
     for label, rows in _episodes(frame, names):
         outcomes = np.array([seen[name][rows] for name in names.outcomes])
@@ -118,7 +130,7 @@ def read_episodes(
         if following is not None and not np.isnan(following[rows[-1]]):
             states = np.append(states, _as_whole(names.next_state, int(rows[-1]), following[rows[-1:]]))
         given = (states, indices[names.action][rows], seen[names.reward][rows])
-        d = 1.0 - outcomes if names.are_costs else outcomes
+        d = 1.0 - outcomes if names.are_costs and not (problem is not None and problem.subject_to) else outcomes
         thresholds = np.array([one[rows] for one in samples]) if samples else None
         n = len(rows)
         if H is None or n == H:
@@ -277,8 +289,23 @@ def _several(name: str, given: Any, present: Sequence[str]) -> tuple[str, ...]:
     return tuple(NUMBERED[name].format(i) for i in numbers)
 
 
-def _numbers(frame: pl.DataFrame, name: str, *, gaps: bool = False) -> Float:
+def _called_after(problem: Problem, present: Sequence[str], columns: Any) -> Mapping[str, Any]:
+    """``columns`` with the names of a problem's quantities, where these are in the table."""
+    given = dict(columns) if isinstance(columns, Mapping) else {} if columns is None else columns
+    if not isinstance(given, dict):
+        return columns  # type: ignore[no-any-return]  # it is refused where columns are read
+    if problem.reward is not None and problem.reward.name in present:
+        given.setdefault("reward", problem.reward.name)
+    quantities = [one.name for one in problem.subject_to]
+    if quantities and not {"utilities", "costs"} & set(given) and set(quantities) <= set(present):
+        given["utilities"] = quantities
+    return given
+
+
+def _numbers(frame: pl.DataFrame, name: str, *, gaps: bool = False, names: tuple[str, ...] | None = None) -> Float:
     column = frame[name]
+    if names is not None and column.dtype == pl.String:
+        return _places(column, name, names, gaps)
     if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
         raise ValidationError(f"column {name!r} has dtype {column.dtype}; it must hold numbers")
     values: Float = column.cast(pl.Float64).to_numpy().astype(np.float64)
@@ -290,8 +317,23 @@ def _numbers(frame: pl.DataFrame, name: str, *, gaps: bool = False) -> Float:
     return values
 
 
-def _whole(frame: pl.DataFrame, name: str) -> Index:
-    return _as_whole(name, 0, _numbers(frame, name))
+def _places(column: pl.Series, name: str, names: tuple[str, ...], gaps: bool) -> Float:
+    """The places of labels among ``names``, NaN where one is missing and may be."""
+    place = {label: float(k) for k, label in enumerate(names)}
+    values = np.empty(len(column))
+    for row, label in enumerate(column.to_list()):
+        if label is None and gaps:
+            values[row] = np.nan
+        elif label not in place:
+            what = "missing" if label is None else repr(label)
+            raise ValidationError(f"column {name!r}, row {row} is {what}; it must be one of {', '.join(names)}")
+        else:
+            values[row] = place[label]
+    return values
+
+
+def _whole(frame: pl.DataFrame, name: str, names: tuple[str, ...] | None = None) -> Index:
+    return _as_whole(name, 0, _numbers(frame, name, names=names))
 
 
 def _as_whole(name: str | None, first: int, values: Float) -> Index:

@@ -33,6 +33,7 @@ import numpy as np
 from flexdome.certificates import kernels
 from flexdome.certificates.thresholds import TUNED, Laws, as_laws
 from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.episode import Scaled
 from flexdome.cmdp.mask import refuse_forbidden
 from flexdome.cmdp.validation import Float, frozen, shown
 from flexdome.errors import ValidationError
@@ -272,7 +273,7 @@ class Guarded(Learner):
 
         They prove nothing: no bound moves.
         """
-        log = [Episode(*arrays) for arrays in self.checked_episodes(episodes)]
+        log = [Scaled(*arrays) for arrays in self.checked_episodes(episodes)]
         self.learner.preload(log)
         if log:
             self._begin()
@@ -285,7 +286,7 @@ class Guarded(Learner):
         self._decide()
 
     def _tell_thresholds(self) -> None:
-        self.learner.set_thresholds(self.problem.thresholds, self.problem.slater_gap)
+        self.learner.take_thresholds(self.problem.thresholds, self.problem.known_slater_gap)
 
     # -- what is told -----------------------------------------------------------------------------------------------
 
@@ -308,6 +309,7 @@ class Guarded(Learner):
             frozen=self.ledger.frozen,
             delta=self.delta,
             multipliers=self.multipliers,
+            units=self.problem.units,
         )
 
     @reading

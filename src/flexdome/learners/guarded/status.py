@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flexdome.cmdp.units import Units
 from flexdome.cmdp.validation import Float
 
 __all__ = ["GuardStatus"]
@@ -25,6 +26,7 @@ class GuardStatus:
     frozen : how many were proposed so far
     delta : with what probability any of this may ever be wrong
     multipliers : (m,) of the learner inside
+    units : how numbers are told
     """
 
     episode: int
@@ -39,6 +41,7 @@ class GuardStatus:
     frozen: int
     delta: float
     multipliers: Float
+    units: Units
 
     def __str__(self) -> str:
         return self.text()
@@ -48,10 +51,12 @@ class GuardStatus:
         lines = [f"episode {self.episode}: {self._played()}"]
         for i, (low, alpha) in enumerate(zip(self.bounds, self.thresholds, strict=True)):
             surely = f" with confidence {1.0 - self.delta:g}" if verbose else ""
-            shown = f"at least {low:.4g}{surely}, threshold {alpha:.4g}"
-            lines.append(f"  constraint {i}: utility {shown}{'' if low >= alpha else ': not shown safe'}")
+            told = self.units
+            shown = f"{told.least(i)} {told.total(i, low)}{surely}, {told.threshold(i)} {told.total(i, alpha)}"
+            safe = "" if low >= alpha else ": not shown safe"
+            lines.append(f"  {told.name(i)}: {told.utility(i)}{shown}{safe}")
         count = f"; {self.frozen} proposed, {self.bases} shown safe" if verbose else ""
-        lines.append(f"  estimated reward {self.reward:.4g}{count}")
+        lines.append(f"  estimated reward {self.units.earned(self.reward)}{count}")
         if verbose:
             lines.append(f"  multipliers of the learner inside: {', '.join(f'{lam:.4g}' for lam in self.multipliers)}")
         return "\n".join(lines)

@@ -99,7 +99,7 @@ class SureDOME(Guarded):
         return super()._plan(length)
 
     def _raise_thresholds(self, length: int) -> None:
-        self.learner.set_thresholds(self._aims(length), GAP * self.problem.horizon)
+        self.learner.take_thresholds(self._aims(length), GAP * self.problem.horizon)
 
     def _aims(self, length: int) -> Float:
         """(m,) thresholds with the room that a certificate needs."""

@@ -351,6 +351,7 @@ class ProxDOME(Learner):
             weight=float(report.weight[0]),
             first_tries=float(report.first[0]),
             infeasible=self._infeasible(),
+            units=self.problem.units,
             tolerance=np.maximum(
                 TOLERANCE * (max(self.choices.margin, 0.5) * z * report.errors),
                 EXACTLY * self.problem.horizon * widths if self.settings.revealed else 0.0,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flexdome.cmdp.units import Units
 from flexdome.cmdp.validation import Float
 from flexdome.learners.proximal.sweep_kernels import TOLERANCE
 
@@ -36,6 +37,7 @@ class Status:
     first_tries : how many actions the optimistic plan expects to try for the first time in an episode
     infeasible : whether the data say that no policy meets the thresholds
     untried : (step, state, action) never tried in states that were visited; where steps are shared, at any step
+    units : how numbers are told
     """
 
     episode: int
@@ -53,6 +55,7 @@ class Status:
     first_tries: float
     infeasible: bool
     tolerance: Float
+    units: Units
 
     @property
     def slack(self) -> Float:
@@ -79,9 +82,12 @@ class Status:
             meets = "is below" if not self.safe[i] else "meets" if slack >= 0.0 else "meets, within its tolerance,"
             errors = f" ({eps / max(error, 1e-300):.3g} standard errors of {error:.3g})" if verbose else ""
             price = f"multiplier {lam:.4g}: " if verbose else ""
+            told = self.units
+            sign = "-" if told.threshold(i) == "threshold" else "+"
             lines.append(
-                f"  constraint {i}: utility {U:.4g} - margin {eps:.4g}{errors} {meets} threshold {alpha:.4g}, "
-                f"slack {slack:+.3g}; {price}{self._role(i)}"
+                f"  {told.name(i)}: {told.utility(i)}{told.total(i, U)} {sign} margin {told.amount(i, eps)}{errors} "
+                f"{meets} {told.threshold(i)} {told.total(i, alpha)}, slack {'+' * bool(slack >= 0.0)}"
+                f"{told.amount(i, slack)}; {price}{self._role(i)}"
             )
         trials = f"{self.trials} dual trial{'s' * (self.trials != 1)}, " if verbose else ""
         lines.append(f"  {trials}{self.untried} (step, state, action) never tried in visited states")
@@ -90,12 +96,18 @@ class Status:
     def _verdict(self) -> str:
         if self.safe.all():
             return self._why_safe()
-        short = ", ".join(f"constraint {i} by {-self.slack[i]:.3g}" for i in np.flatnonzero(~self.safe))
+        told = self.units
+        short = ", ".join(
+            f"{told.name(i)} by {told.amount(i, -self.slack[i])}" for i in map(int, np.flatnonzero(~self.safe))
+        )
         if self.infeasible:
             worst = int(np.argmin(self.slack))
-            against = np.flatnonzero(self.multipliers > 0)
-            conflict = f", constraints {_listed(against)} conflict" if against.size > 1 else ""
-            best = f"best {self.utilities[worst]:.4g} ± {self.errors[worst]:.2g} of constraint {worst}"
+            against = [int(i) for i in np.flatnonzero(self.multipliers > 0)]
+            which = [told.name(i) for i in against] if told.constraints else [str(i) for i in against]
+            conflict = f", {'' if told.constraints else 'constraints '}{_listed(which)} conflict"
+            conflict = conflict if len(against) > 1 else ""
+            error = told.amount(worst, self.errors[worst])
+            best = f"best {told.total(worst, self.utilities[worst])} ± {error} of {told.name(worst)}"
             return f"no policy meets these thresholds, as far as the data show: {best}{conflict}; the nearest is played"
         if self.first_tries >= LICENCE:
             return f"not shown safe (short: {short}): {self.first_tries:.2g} actions are to be tried for the first time"
@@ -120,7 +132,7 @@ class Status:
         return "the constraint binds" if self.multipliers[i] > 0 else "the reward alone decides"
 
 
-def _listed(numbers: Iterable[int]) -> str:
-    """Write out numbers, as in: 0, 1 and 2."""
-    *most, last = (str(number) for number in numbers)
+def _listed(names: Iterable[str]) -> str:
+    """Write out names, as in: 0, 1 and 2."""
+    *most, last = names
     return f"{', '.join(most)} and {last}" if most else last

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flexdome.cmdp import CMDP, Episode
+from flexdome.cmdp import CMDP
+from flexdome.cmdp.episode import Scaled
 from flexdome.kernels.rollout import play
 from flexdome.learners import Learner
 from flexdome.planning.evaluation import evaluate_batch
@@ -32,7 +33,7 @@ class Observed(Runner):
             earned = [buffers.rewards.tolist(), *buffers.utilities.tolist()]
             chunk.realised[t] = [sum(part) for part in earned]  # in order, as the compiled loops add
             learner.observe(
-                Episode(
+                Scaled(
                     buffers.states.copy(),
                     buffers.actions.copy(),
                     buffers.rewards.copy(),
