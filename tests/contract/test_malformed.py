@@ -74,6 +74,7 @@ def public() -> dict[str, Call]:
         "CMDP.from_successors": Call(fd.CMDP.from_successors, lists()),
         "CMDP.problem": Call(cmdp.problem),
         "Problem": Call(fd.Problem, sizes(), {"states": ("initial",), "horizon": ("slater_gap",)}),
+        "Quantity": Call(fd.Quantity, {"name": "flow", "low": 0.0, "high": 2.0, "limit": 3.0}, {"high": ("low",)}),
         "Threshold": Call(
             fd.Threshold,
             {"law": "uniform", "parameters": (0.4, 1.0)},

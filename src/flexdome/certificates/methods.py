@@ -253,6 +253,11 @@ def _by_model(
     problem: Problem, weights: Float, policies: Float, seen: Recorded | Seen, delta: float, laws: Laws, samples: Any
 ) -> Certificate:
     m = problem.constraints
+    if problem.initial_estimated:
+        raise ValidationError(
+            "initial is None, to be estimated; method 'model' needs the probabilities of the first state. Fresh "
+            "episodes of the policy itself certify it without"
+        )
     share = delta / (2 * (1 + m) + laws.shares)
     rest = delta - laws.shares * share
     models = model_set(problem, seen, rest)

@@ -191,6 +191,20 @@ class Learner(ABC):
         self.threshold_changes.append((self.episode, [float(alpha) for alpha in changed.thresholds]))
         self.thresholds_changed()
 
+    def initial(self, begun: Iterable[int] = ()) -> Float:
+        """(S,) probabilities of the first state: as they were told, or counted in what was seen.
+
+        ``begun`` are the first states of episodes that are about to be learned from, and count too. Where nothing is
+        known every state is as likely as another.
+        """
+        if not self._problem.initial_estimated:
+            return self._problem.initial
+        counts = self.visits[0].sum(axis=-1)
+        for s in begun:
+            counts[s] += 1.0
+        total = float(counts.sum())
+        return counts / total if total > 0.0 else self._problem.initial
+
     def checked_episode(self, episode: Any) -> tuple[Any, ...]:
         """The arrays of one episode, checked against the problem: states, actions, rewards, utilities, thresholds.
 

@@ -121,7 +121,7 @@ def _check_fit(learner: Learner, cmdp: CMDP) -> None:
     true = (cmdp.states, cmdp.actions, cmdp.horizon, cmdp.constraints)
     if mine != true:
         raise ValidationError(f"the learner's problem has (S, A, H, m) = {mine}; the CMDP has {true}")
-    if (problem.initial != cmdp.initial).any():
+    if not problem.initial_estimated and (problem.initial != cmdp.initial).any():
         raise ValidationError("the learner's problem has another initial distribution than the CMDP")
     if cmdp.allowed is not None and (problem.allowed is None or (problem.allowed & ~cmdp.allowed).any()):
         raise ValidationError("the learner's problem allows actions that the CMDP does not")

@@ -101,6 +101,7 @@ class AnchorDOME(PrimalDualLearner):
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
         data = self.checked_episode(episode)
+        self._begun([data])
         eta, tau, eps = self.schedule(self.episode + 1, 1)
         self.model.reserve()
         step_anchored(
@@ -111,7 +112,9 @@ class AnchorDOME(PrimalDualLearner):
     @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move."""
-        for data in self.checked_episodes(episodes):
+        log = self.checked_episodes(episodes)
+        self._begun(log)
+        for data in log:
             self.model.reserve()
             record_anchored(self.model.core, self.anchor, self.settings, data)
 

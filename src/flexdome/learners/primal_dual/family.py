@@ -146,6 +146,7 @@ class PrimalDualLearner(Learner):
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
         data = self.checked_episode(episode)
+        self._begun([data])
         eta, tau, eps = self.schedule(self.episode + 1, 1)
         self.model.reserve()
         observe_primal_dual(
@@ -155,9 +156,16 @@ class PrimalDualLearner(Learner):
     @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them; the policy does not move."""
-        for data in self.checked_episodes(episodes):
+        log = self.checked_episodes(episodes)
+        self._begun(log)
+        for data in log:
             self.model.reserve()
             record_only(self.model.core, self.settings, data)
+
+    def _begun(self, log: Iterable[tuple[Any, ...]]) -> None:
+        """Where the first state is estimated, count those of the episodes that are about to be learned from."""
+        if self.problem.initial_estimated:
+            self.settings.start_p[:] = self.initial(int(data[0][0]) for data in log)
 
     @reading
     def beliefs(self) -> Beliefs:
@@ -217,4 +225,5 @@ class PrimalDualLearner(Learner):
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
         restore_model(self.model, self.settings, self.episode, state, set_bases=set_all_bases)
+        self._begun(())
         self.thresholds_changed()

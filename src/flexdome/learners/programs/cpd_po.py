@@ -114,7 +114,7 @@ class CPDPO(ProgramLearner):
         pi /= pi.sum(axis=-1, keepdims=True)
 
         est = estimates(self.problem, self.records)
-        transitions, mu = self._set.transitions(est), self.problem.initial
+        transitions, mu = self._set.transitions(est), self.initial()
         values = np.array([optimistic_value(transitions, mu, pi, g) for g in self._set.optimistic(est)])
         lam = np.where(values[1:] < self.thresholds, self.dual_bound, 0.0)
         upper, lower = (occupancy_bound(transitions, mu, pi, sign) for sign in (1.0, -1.0))

@@ -114,11 +114,11 @@ class DOPE(ProgramLearner):
             total = moves.sum(axis=-1)
             f = np.concatenate([est.f[:1], -(est.costs + means[1:] + H * total)])
             f[0] += 3.0 * H / gap * means.max(axis=0) + H**2 / gap * total
-            best = extended_program(around(est, moves), f, self.problem.initial, alpha - H, self._mask)
+            best = extended_program(around(est, moves), f, self.initial(), alpha - H, self._mask)
             if best.feasible:
                 values = np.append(best.values[:1], H + best.values[1:])
                 return Plan.single(self._policy_of(best.occupancy), best.multipliers, values, own=False)
-        values = safe_policy_values(safe, est, self.problem.initial)
+        values = safe_policy_values(safe, est, self.initial())
         return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, own=True)
 
     def _notes(self) -> dict[str, float]:

@@ -157,7 +157,7 @@ class OMDPD(ProgramLearner):
 
     def _advanced(self, own: Own, transitions: TransitionSet, r: Float, costs: Float, episodes: float) -> Own:
         """The two steps, for so many episodes at once."""
-        mu, allowed = self.problem.initial, self.problem.allowed
+        mu, allowed = self.initial(), self.problem.allowed
         variation = own.variation + episodes * float(np.abs(own.met - own.expected).max()) ** 2
         eta = self._radius / math.sqrt(1.0 + variation)
         hat = mirror_step(transitions, own.hat, episodes * eta * own.met, mu, allowed=allowed)

@@ -104,12 +104,12 @@ class OptAug(ProgramLearner):
         est, before = estimates(self.problem, self.records), self._own
         if self.episode < self._first:
             safe = self.safe_policy
-            values = safe_policy_values(safe, est, self.problem.initial)
+            values = safe_policy_values(safe, est, self.initial())
             return Plan.single(safe.policy.copy(), before.copy(), values, own=before)
         best = augmented_program(
             self._set.transitions(est),
             self._set.means(est),
-            self.problem.initial,
+            self.initial(),
             before,
             self.thresholds,
             self._penalty,

@@ -119,7 +119,7 @@ class OptCMDP(ProgramLearner):
     def _plan(self, episodes: int) -> Plan:
         est = estimates(self.problem, self.records)
         best = extended_program(
-            self._set.transitions(est), self._set.means(est), self.problem.initial, self.thresholds, self._mask
+            self._set.transitions(est), self._set.means(est), self.initial(), self.thresholds, self._mask
         )
         return Plan.single(self._policy_of(best.occupancy), best.multipliers, best.values)
 

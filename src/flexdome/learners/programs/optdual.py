@@ -102,6 +102,7 @@ class OptDual(ProgramLearner):
     def _respond(self, own: Own) -> Plan:
         """Line 1: the best policy and model for the multipliers."""
         none = np.zeros((0, 0, 0))
+        own.oracle.model = own.oracle.model._replace(mu=self.initial())
         actions, values = own.oracle.respond(np.append(1.0, own.lam), self._mask, none)
         return Plan.single(deterministic_policy(actions, self.problem.actions), own.lam.copy(), values, own)
 
@@ -115,7 +116,7 @@ class OptDual(ProgramLearner):
         if episodes > 0:
             lam = self._moved()
         est = estimates(self.problem, self.records)
-        oracle = ExtendedOracle(self._set.transitions(est), self._set.means(est), self.problem.initial, self._mask)
+        oracle = ExtendedOracle(self._set.transitions(est), self._set.means(est), self.initial(), self._mask)
         return self._respond(Own(lam, oracle))
 
     def _step(self) -> Plan:

@@ -89,7 +89,7 @@ class OptPessLP(ProgramLearner):
 
     def _plan(self, episodes: int) -> Plan:
         """``own`` says whether pi0 is played."""
-        H, S, mu = self.problem.horizon, self.problem.states, self.problem.initial
+        H, S, mu = self.problem.horizon, self.problem.states, self.initial()
         alpha, safe = self.thresholds, self.safe_policy
         gap = float((safe.utilities - alpha).min())
         est = estimates(self.problem, self.records)

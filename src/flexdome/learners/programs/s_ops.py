@@ -74,7 +74,7 @@ class SOPS(SVOPS):
         super().__init__(problem, episodes, delta, seed, replan=replan, tuning=tuning, **constants)
 
     def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
-        H, mu, known = self.problem.horizon, self.problem.initial, self.safe_policy
+        H, mu, known = self.problem.horizon, self.initial(), self.safe_policy
         pi = self._policy_of(own.q.x)
         bound = occupancy_bound(transitions, mu, pi)
         costs = est.costs + self._set.xi(est)[1:]

@@ -117,7 +117,7 @@ class SVOPS(ProgramLearner):
 
     def _projected(self, est: Estimates, transitions: TransitionSet, slope: Float, length: float) -> Own:
         """q^_{t+1}; in utility form (g^ - xi) . q <= tau is (1 - (g^ - xi)) . q >= alpha."""
-        H, mu = self.problem.horizon, self.problem.initial
+        H, mu = self.problem.horizon, self.initial()
         own: Own = self._own
         allowed = self.problem.allowed
         optimistic, alpha = self._set.optimistic(est), self.thresholds
@@ -133,7 +133,7 @@ class SVOPS(ProgramLearner):
     def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
         """The plan that plays q^, and what the next step needs."""
         pi = self._policy_of(own.q.x)
-        upper = occupancy_bound(transitions, self.problem.initial, pi)
+        upper = occupancy_bound(transitions, self.initial(), pi)
         return Plan.single(pi, own.lam.copy(), self._values(est, own.q.x), replace(own, upper=upper))
 
     def _values(self, est: Estimates, x: Float) -> Float:

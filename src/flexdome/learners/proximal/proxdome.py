@@ -317,6 +317,7 @@ class ProxDOME(Learner):
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy`` and plan the next; a bad one is refused and changes nothing."""
         data = self.checked_episode(episode)
+        self._begun([data])
         self.reserve()
         self._learn(data)
 
@@ -324,11 +325,17 @@ class ProxDOME(Learner):
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them, and plan the next episode with them."""
         log = self.checked_episodes(episodes)
+        self._begun(log)
         for data in log:
             self.reserve()
             record_proximal(self.model.core, self.own, self.settings, self.choices, data)
         for _ in range(PLANS if log else 0):
             self._plan()
+
+    def _begun(self, log: Iterable[tuple[Any, ...]]) -> None:
+        """Where the first state is estimated, count those of the episodes that are about to be learned from."""
+        if self.problem.initial_estimated:
+            self.settings.start_p[:] = self.initial(int(data[0][0]) for data in log)
 
     @reading
     def status(self) -> Status:
@@ -439,3 +446,4 @@ class ProxDOME(Learner):
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
         self._look()
         restore_proximal(self.model, self.own, self.settings, self.choices, self.episode, state)
+        self._begun(())

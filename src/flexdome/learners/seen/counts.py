@@ -110,7 +110,7 @@ class OptimisticModel:
         remaining = np.arange(H, 0, -1.0)
         caps[:, : m + 1] = remaining[:, None]
         caps[:, m + 1] = remaining * np.log(A)
-        starts = np.flatnonzero(problem.initial)
+        starts = np.arange(S) if problem.initial_estimated else np.flatnonzero(problem.initial)
         known_p = problem.transitions is not None
         revealed = known_p or problem.rewards is not None or problem.utilities is not None
         settings = Settings(

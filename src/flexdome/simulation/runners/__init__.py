@@ -23,7 +23,8 @@ def runner_of(learner: Learner) -> type[Runner]:
     """The runner that the learner's class names, or the one through ``observe``."""
     kind = type(learner)
     declares = next(cls for cls in kind.__mro__ if "runner" in vars(cls))
-    target: str = OBSERVED if overridden(learner, declares) else vars(declares)["runner"]
+    own = overridden(learner, declares) or learner.problem.initial_estimated  # compiled loops draw first states as told
+    target: str = OBSERVED if own else vars(declares)["runner"]
     return _load(kind, target)
 
 
