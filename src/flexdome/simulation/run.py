@@ -6,7 +6,7 @@ names (:mod:`flexdome.simulation.runners`); here are the random numbers, the ord
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -33,6 +33,7 @@ def simulate(
     seed: int = 0,
     evaluate_every: int = 1,
     snapshots: Iterable[int] = (),
+    observer: Callable[[History], None] | None = None,
 ) -> History:
     """Run ``learner`` on ``cmdp`` and return the exact account of what it did.
 
@@ -42,6 +43,8 @@ def simulate(
     seed : the run's seed: first states, actions, transitions, noise and thresholds
     evaluate_every : evaluate the policy exactly in episodes 1, 1 + k, 1 + 2k, ... (1: every one)
     snapshots : episodes before which policy, multipliers and visits are kept
+    observer : called with the account of every few thousand episodes as they are done, one after the other. It may read
+        the learner and must not change it; what it raises ends the run, with the learner as far as it is
 
     Examples
     --------
@@ -56,11 +59,19 @@ def simulate(
     seed = as_int("seed", seed, 0)
     every = as_int("evaluate_every", evaluate_every, 1, LONGEST)
     _check_fit(learner, cmdp)
-    return learner.turn.change("simulate", _simulate, learner, cmdp, episodes, seed, every, snapshots)
+    if observer is not None and not callable(observer):
+        raise ValidationError(f"observer is {shown(observer)}; it must be a function of a History, or None")
+    return learner.turn.change("simulate", _simulate, learner, cmdp, episodes, seed, every, snapshots, observer)
 
 
 def _simulate(
-    learner: Learner, cmdp: CMDP, episodes: int | None, seed: int, every: int, snapshots: Iterable[int]
+    learner: Learner,
+    cmdp: CMDP,
+    episodes: int | None,
+    seed: int,
+    every: int,
+    snapshots: Iterable[int],
+    observer: Callable[[History], None] | None,
 ) -> History:
     first, m = learner.episode + 1, cmdp.constraints
     count = max(learner.episodes - learner.episode, 0) if episodes is None else episodes
@@ -73,8 +84,28 @@ def _simulate(
     series = runner.series()
     known, randomness = learner.problem.thresholds_known, Randomness(cmdp, seed)
     most = max(1, min(CHUNK, CHUNK_BYTES // randomness.bytes_of_an_episode(known)))
-    chunks = [Chunk.empty(np.zeros(0, dtype=bool), m, series)]  # so that a series without episodes is one too
+    empty = Chunk.empty(np.zeros(0, dtype=bool), m, series)  # so that a series without episodes is one too
+    chunks = [empty]
     position = first
+
+    def history(start: int, pieces: list[Chunk], kept: dict[int, Snapshot]) -> History:
+        exact = np.concatenate([piece.exact for piece in pieces])
+        values = np.concatenate([piece.values for piece in pieces])[exact]
+        return History(
+            first=start,
+            planned=learner.episodes,
+            episodes=np.flatnonzero(exact) + start,
+            reward_gap=best.value - values[:, 0],
+            violation=cmdp.alpha[:, None] - values[:, 1:].T,
+            multipliers=np.concatenate([piece.multipliers for piece in pieces]).T.copy(),
+            alpha=np.array(cmdp.alpha),
+            realised=np.concatenate([piece.realised for piece in pieces]).T.copy(),
+            diagnostics={
+                name: np.concatenate([piece.diagnostics[name] for piece in pieces]).T.copy() for name in series
+            },
+            snapshots=kept,
+        )
+
     while position <= last:
         if wanted and wanted[-1] == position:
             kept[wanted.pop()] = _snapshot(learner)
@@ -84,24 +115,17 @@ def _simulate(
         chunk = Chunk.empty((np.arange(position, cut) - 1) % every == 0, m, series)
         runner.run(Draws(uniforms, thresholds), chunk)
         chunks.append(chunk)
+        if observer is not None:
+            observer(history(position, [empty, chunk], {}))
+            if learner.episode != cut - 1:
+                raise ValidationError(
+                    f"observer changed the learner: it is at episode {learner.episode}, not {cut - 1}"
+                )
         position = cut
         learner.turn.pause()
     if wanted and wanted[-1] == position:
         kept[position] = _snapshot(learner)
-    exact = np.concatenate([chunk.exact for chunk in chunks])
-    values = np.concatenate([chunk.values for chunk in chunks])[exact]
-    return History(
-        first=first,
-        planned=learner.episodes,
-        episodes=np.flatnonzero(exact) + first,
-        reward_gap=best.value - values[:, 0],
-        violation=cmdp.alpha[:, None] - values[:, 1:].T,
-        multipliers=np.concatenate([chunk.multipliers for chunk in chunks]).T.copy(),
-        alpha=np.array(cmdp.alpha),
-        realised=np.concatenate([chunk.realised for chunk in chunks]).T.copy(),
-        diagnostics={name: np.concatenate([chunk.diagnostics[name] for chunk in chunks]).T.copy() for name in series},
-        snapshots=kept,
-    )
+    return history(first, chunks, kept)
 
 
 def _wanted(snapshots: Iterable[int], first: int) -> list[int]:
