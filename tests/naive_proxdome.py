@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flexdome.learners.proximal.proxdome import LEAST, LICENCE, LUCK, SAMPLES
-
 TOL, TRIALS, BACKTRACKS, REFRESH, RIDGE = 0.05, 15, 3, 0.02, 1e-3
 SAME = 1 - 1e-9
 PLANS = 3
+NOISY = 10
 SHARES = [2.0**-k for k in range(1, 7)]
 
 
@@ -32,7 +31,7 @@ class Looked(NamedTuple):
 class NaiveProxDOME:
     def __init__(
         self, problem, c_bonus=0.65, c_prior=0.25, kappa=8.0, c_margin=1.3, shared=None, b_0=1.0,
-        c_alpha=SAMPLES, c_luck=LUCK, least=LEAST, licence=LICENCE,
+        c_alpha=1.0, c_luck=0.25, least=5.5, licence=0.02,
     ):  # fmt: skip
         self.H, self.S, self.A, self.m = problem.horizon, problem.states, problem.actions, problem.constraints
         self.mu, self.known = problem.initial, problem.thresholds
@@ -60,12 +59,13 @@ class NaiveProxDOME:
         self.rem = np.arange(H, 0, -1.0)[:, None, None]
         self.rest = self.rem * 0 if self.told_p is not None else self.rem - 1  # what may follow is unknown by as much
         self.bar = np.zeros((H, S, A))
+        self.noise, self.ratio, self.centre = np.zeros((3, 1 + m, H))
         self.measure()
         self.s2, self.lucky = np.zeros((m, H, S, A)), np.zeros((m, H, S, A))
         self.doubts, self.luck = np.zeros((H, S, A)), np.zeros((H, S))
         self.pooled = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + 2 * m, H)).copy()
         self.t, self.next, self.safe, self.policy = 1, 1, False, np.full((H, S, A), 1 / A)
-        self.kept, self.share, self.last_share = None, 0.0, 0.5
+        self.kept, self.careful_plan, self.share, self.last_share = None, None, 0.0, 0.5
         self.plan(np.zeros((H, S, A), dtype=bool))
 
     def measure(self):
@@ -80,8 +80,32 @@ class NaiveProxDOME:
             n = len(first)
             self.top[i] = most
             self.middle[i] = (most / 2 + first.sum()) / (n + 1)
-            total = most**2 / 12 + (n * first.var() if n else 0.0)
+            self.pool(1 + i)
+            total = (most**2 / 12 + (n * first.var() if n else 0.0)) * (1 / (1 + self.ratio[1 + i])).mean()
             self.b[i] = min(most, np.sqrt(12 * total / max(n, 1)))
+        self.pool(0)
+
+    def pool(self, j):
+        """Noise of one observation, its variance over that of the means, and the centre, of every step."""
+        means, spreads = (self.r, self.var_r) if j == 0 else (self.d[j - 1], self.var_d[j - 1])
+        for h in range(0 if self.known_f[j] else self.H):
+            tried = self.N[h] > 0
+            n, x = self.N[h][tried], means[h][tried]
+            if not n.size:
+                continue
+            self.centre[j, h] = np.average(x, weights=n / (n + self.ratio[j, h]))
+            noise = spreads[h][tried] @ n / max((n - 1).sum(), 1)
+            noise = noise if noise >= 1e-20 * (self.b_0 if j == 0 else self.top[j - 1]) ** 2 else 0.0
+            spread = n @ (x - np.average(x, weights=n)) ** 2
+            number = n.size - 1
+            between = max(spread - number * noise, 0) + noise * np.sqrt(2 * number)
+            self.noise[j, h] = noise
+            self.ratio[j, h] = noise * (n.sum() - (n**2).sum() / n.sum()) / between if between > 0 else 0.0
+
+    @property
+    def noisy(self):
+        """Whether single observations of a utility say little."""
+        return self.ratio[1:].mean(axis=1).max() >= NOISY
 
     def L(self, lam):
         return self.b_0 + lam @ self.b
@@ -96,7 +120,10 @@ class NaiveProxDOME:
         """What is known of mean j, or else the mean of what was seen, or ``otherwise`` where nothing was."""
         if self.known_f[j]:
             return self.told_f[j]
-        return np.where(self.N > 0, self.r if j == 0 else self.d[j - 1], otherwise)
+        seen, centre = self.r if j == 0 else self.d[j - 1], self.centre[j][:, None, None]
+        ratio = self.ratio[j][:, None, None]
+        weight = np.maximum(self.N, 1.0) + ratio
+        return np.where(self.N > 0, (self.N * seen + ratio * centre) / weight, otherwise)
 
     def record(self, episode):
         visited = np.zeros(self.N.shape, dtype=bool)
@@ -161,17 +188,21 @@ class NaiveProxDOME:
             return (self.c_prior * self.doubt(j, L)) ** 2 / (12 * n)
 
         m, V, U = self.m, self.V, self.U
-        var_r, var_d = self.var_r * ~self.known_f[0], self.var_d * ~self.known_f[1:, None, None, None]
-        sd = np.sqrt(var_r) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(var_d))
-        own = shared(V, V) + sd**2
-        each = [shared(U[i], U[i]) + var_d[i] for i in range(m)]
-        both = [shared(U[i], V) + self.lam[i] * var_d[i] for i in range(m)]
+        noise = np.zeros((1 + m, *n.shape))
+        for j in np.flatnonzero(~self.known_f):
+            noise[j] = shrunk(self.var_r if j == 0 else self.var_d[j - 1], self.noise[j])
+            noise[j] *= n / (n + self.ratio[j][:, None, None])
+        sd = np.sqrt(noise[0]) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(noise[1:]))
+        own = shared(V, V)
+        each = [shared(U[i], U[i]) for i in range(m)]
+        both = [shared(U[i], V) for i in range(m)]
         visits = np.log1p(self.N.sum(-1, keepdims=True))
-        variance = shrunk(own, L**2 * self.pooled[0]) + prior(0)
+        variance = shrunk(own, L**2 * self.pooled[0]) + prior(0) + sd**2
         self.doubts = np.where(chosen, variance / n, self.doubts)
         self.bar = np.where(chosen, self.mean(0, 0.0) + self.c_bonus * np.sqrt(visits * variance / n), self.bar)
         for i in range(m):
-            self.s2[i] = np.where(chosen, (shrunk(each[i], self.pooled[1 + i]) + prior(1 + i)) / n, self.s2[i])
+            error = shrunk(each[i], self.pooled[1 + i]) + prior(1 + i) + noise[1 + i]
+            self.s2[i] = np.where(chosen, error / n, self.s2[i])
             owed = np.maximum(shrunk(both[i], L * self.pooled[1 + m + i]), 0) / np.sqrt(
                 np.maximum(variance * n, 1e-300)
             )
@@ -366,13 +397,15 @@ class NaiveProxDOME:
     def safe_one(self, everything):
         """A policy that is shown safe: the one that was kept, or one that uses only what was tried."""
         kept, self.kept = self.kept, None
-        if kept is not None and self.look(self.lam, policy=kept).safe:
+        held, value = kept is not None and self.look(self.lam, policy=kept).safe, self.R[0] @ self.mu
+        if held and not (everything and self.noisy):
             return kept
         if kept is not None or everything:
             _, seen = self.solve(self.lam, "care")
-            if seen.safe:
+            if seen.safe and (not held or self.R[0] @ self.mu > value):
                 return seen.pi
-        return None
+            self.careful_plan = seen.pi if self.noisy and not held else None
+        return kept if held else None
 
     def plan(self, visited):
         everything = self.t >= self.next
@@ -383,7 +416,7 @@ class NaiveProxDOME:
     def choose(self, visited, everything):
         t, H = self.t, self.H
         if self.safe and self.share == 1.0:
-            self.kept = self.policy
+            self.kept, self.careful_plan = self.policy, None
         if everything:
             self.next = t + 1 + int(np.floor(REFRESH * t))
             visited = self.N > 0
@@ -399,12 +432,17 @@ class NaiveProxDOME:
         self.solved, self.full, self.safe, self.policy = seen.done, seen.full, seen.safe, seen.pi
         self.first = seen.x[self.opened()[..., None] & (self.N == 0)].sum()
         licence = self.first >= self.licence and self.logged == 0
-        if seen.safe or licence or (self.kept is None and not everything):
+        if seen.safe or licence or (self.kept is None and self.careful_plan is None and not everything):
             self.tell()
             return
-        hope, self.kept = seen.pi, self.safe_one(everything)
+        hope = seen.pi
+        if self.kept is not None or everything:
+            self.careful_plan = None
+            self.kept = self.safe_one(everything)
         if self.kept is None:
-            self.look(self.lam, policy=hope)
+            if self.careful_plan is not None:
+                self.policy = (hope + self.careful_plan) / 2
+            self.safe = self.look(self.lam, policy=self.policy).safe
             self.tell()
             return
         self.safe = True

@@ -29,8 +29,11 @@ def seen(world: World, learner: fd.ProxDOME) -> fd.Episode:
 
 
 def distance(learner: fd.ProxDOME, twin: NaiveProxDOME) -> float:
-    report = learner.own.report
+    report, noise = learner.own.report, learner.own.pools[0]
+    ratio = learner.own.pools[1] / (1.0 + twin.ratio)  # may be large
     parts = (
+        noise - twin.noise,
+        ratio - twin.ratio / (1.0 + twin.ratio),
         learner.policy - twin.policy,
         learner.multipliers - twin.lam,
         report.numbers[: twin.report.size] - twin.report,
@@ -93,6 +96,34 @@ def test_the_learner_follows_its_twin(case: str) -> None:
 def test_the_learner_follows_its_twin_on_the_families(environment: str) -> None:
     cmdp = fd.make_cmdp(environment, seed=1)
     assert follow(fd.ProxDOME(cmdp.problem()), cmdp, 120) < CLOSE
+
+
+def test_noisy_observations_follow_the_twin_and_a_careful_plan_is_mixed_in() -> None:
+    cmdp = fd.make_cmdp("contexts-v1", seed=1, states=5, actions=3, spread=0.05)
+    learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp, 3)
+    twin, mixed = NaiveProxDOME(learner.problem), 0
+    for _ in range(500):
+        episode = seen(world, learner)
+        learner.observe(episode)
+        twin.observe(episode)
+        assert distance(learner, twin) < CLOSE
+        mixed += int(learner.own.has_kept[0] == 2)
+    assert mixed > 20
+    assert learner.own.pools[1, 1].mean() > 10.0
+
+
+def test_means_are_shrunk_where_observations_are_noisy_and_nowhere_else() -> None:
+    exact, noisy = (small_cmdp(3, noise=noise) for noise in ("none", "bernoulli"))
+    for cmdp in (exact, noisy):
+        learner = fd.ProxDOME(cmdp.problem())
+        fd.simulate(learner, cmdp, episodes=400)
+        W, core = learner.model.W, learner.model.core
+        rows = np.flatnonzero(core.counts.n_visits)
+        means, plain = core.work.base.reshape(-1, W)[rows, 1], core.counts.sum_d[0, rows] / core.counts.n_visits[rows]
+        if cmdp is exact:
+            assert (means == plain).all()
+        else:
+            assert means.std() < 0.97 * plain.std()
 
 
 @pytest.mark.slow
@@ -355,7 +386,7 @@ def test_a_file_of_version_3_loads(tmp_path: Path) -> None:
     fd.simulate(learner, cmdp, episodes=50)
     learner.save(path)
     header, arrays = read_archive(path, "flexdome-learner", 1)
-    new = ("lucky", "doubts", "luck", "shared", "kept", "has_kept", "share", "report")
+    new = ("lucky", "doubts", "luck", "shared", "kept", "has_kept", "share", "report", "pools")
     old = {name: a for name, a in arrays.items() if not name.startswith("state.scale_") and name[6:] not in new}
     numbers = learner.own.report.numbers
     old["state.told"] = np.concatenate([numbers[:11], [1.0], numbers[11:14]])  # with the heat
@@ -369,7 +400,22 @@ def test_a_file_of_version_3_loads(tmp_path: Path) -> None:
     fd.simulate(loaded, cmdp, episodes=50)
 
 
+def test_a_file_of_version_4_loads(tmp_path: Path) -> None:
+    cmdp = small_cmdp(5, m=2, noise="bernoulli")
+    learner, path = fd.ProxDOME(cmdp.problem()), tmp_path / "learner"
+    fd.simulate(learner, cmdp, episodes=50)
+    learner.save(path)
+    header, arrays = read_archive(path, "flexdome-learner", 1)
+    write_archive(path, header, {name: a for name, a in arrays.items() if name != "state.pools"})
+    loaded = fd.load_learner(path)
+    assert isinstance(loaded, fd.ProxDOME)
+    assert (loaded.policy == learner.policy).all()
+    fd.simulate(loaded, cmdp, episodes=50)
+    assert loaded.own.pools[1].max() > 0.0  # the next plan measured the noise
+
+
 DAMAGE: dict[str, tuple[str, Any, str]] = {
+    "a negative noise": ("pools", -1.0, r"state.pools\[0, 0, 0\] must not be below 0"),
     "a missing array": ("s2", None, "state.s2 is missing"),
     "a negative error": ("s2", -1.0, "state.s2"),
     "a NaN": ("values", math.nan, "state.values"),

@@ -8,11 +8,12 @@ ROWS = (
     Entry(
         id="proxdome",
         target="flexdome.learners.proximal.proxdome:ProxDOME",
-        version=4,
+        version=5,
         changes=(
             "variances shrunk towards those of the step, and a margin of 1.3",
             "multipliers that are short are raised where no dual trial is shown safe",
             "no heat, measured units, one ceiling for all multipliers, luck in the margin, a safe policy kept",
+            "means shrunk by their noise, units of the means; where observations are noisy a cautious plan is mixed in",
         ),
         summary="exact soft planning under optimism, multipliers solved for under pessimism; ours",
         citation="this library; no theorem",

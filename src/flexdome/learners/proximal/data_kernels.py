@@ -37,16 +37,21 @@ __all__ = [
     "known",
     "lagrangian",
     "measure",
+    "noisy",
     "open_cells",
     "open_known",
+    "pool_all",
     "refresh",
     "refresh_all",
     "reopen",
     "set_thresholds",
+    "shrink_means",
     "weigh_luck",
 ]
 
 LARGEST = 1e300
+NOISY = 10.0  # times the variance of the means: from here on, single observations of a utility say little
+ROUNDING = 1e-20  # of the square of the largest: what is less is no noise
 NOTHING = 1e-30  # utilities below are no unit: their squares would be lost
 
 
@@ -79,7 +84,7 @@ class Scales(NamedTuple):
     m2: np.ndarray  # summed squared deviations
     top: np.ndarray  # the most that a step may bring
     middle: np.ndarray  # what a step never tried is taken to bring
-    width: np.ndarray  # b_i, how much steps differ: of a uniform law of that width
+    width: np.ndarray  # b_i, how much what steps bring differs: of a uniform law of that width
 
 
 class Report(NamedTuple):
@@ -137,6 +142,8 @@ class Proximal(NamedTuple):
     share: np.ndarray  # (1,) the last share of an optimistic plan that was mixed into it
     pooled: np.ndarray  # (1 + 2 m, H) pooled variances of a step's targets: of r + lam . d + V over L^2, of d_i + U_i,
     # and covariances of the two over L
+    pools: np.ndarray  # (3, 1 + m, H) of the rewards and utilities of a step: noise of one observation (a variance),
+    # how much larger it is than the variance of the means, and their centre
     opened: np.ndarray  # (H,) cells whose numbers above were initialised
     logged: np.ndarray  # (1,) episodes that were taken as data and not played
     clock: np.ndarray  # (1,) the episode whose plan looks at all rows again
@@ -169,6 +176,87 @@ def measure(own, settings, H):
         scales.top[i] = most
         scales.middle[i] = (0.5 * most + n * scales.mean[i]) / (1.0 + n)
         scales.width[i] = min(most, np.sqrt((most * most + 12.0 * scales.m2[i]) / max(n, 1.0)))
+
+
+@kernel
+def pool_means(core, own, settings, choices, j, h):
+    """What the rewards (j = 0) or one of the utilities of a step have in common: ``own.pools``.
+
+    The variance of the means is that of DerSimonian and Laird, and one standard error of it more.
+    """
+    A, C, pools = settings.A, settings.C, own.pools
+    total, free, number, visits, square, mean, weights, centre, gaps = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for again in range(2):
+        for k in range(core.counts.n_tried[h]):
+            row = np.int64(core.counts.tried[h * A * C + k])
+            n = core.counts.n_visits[row]
+            if n > 0.0:
+                x = (core.counts.sum_r[row] if j == 0 else core.counts.sum_d[j - 1, row]) / n
+                if again == 0:
+                    total += own.m2_r[row] if j == 0 else own.m2_d[j - 1, row]
+                    free, number, visits, square = free + n - 1.0, number + 1.0, visits + n, square + n * n
+                    mean += n * x
+                    weight = 1.0 / (1.0 + pools[1, j, h] / n)
+                    weights, centre = weights + weight, centre + weight * x
+                else:
+                    gaps += n * (x - mean) * (x - mean)
+        if again == 0:
+            mean /= max(visits, 1.0)
+    most = choices.reward if j == 0 else own.scales.top[j - 1]
+    noise, others = total / max(free, 1.0), max(number - 1.0, 0.0)
+    if noise < ROUNDING * most * most:
+        noise = 0.0
+    between = max(gaps - others * noise, 0.0) + np.sqrt(2.0 * others) * noise
+    size = visits - square / max(visits, 1.0)
+    pools[0, j, h] = noise
+    pools[1, j, h] = noise * size / between if between > 0.0 else 0.0
+    pools[2, j, h] = centre / weights if weights > 0.0 else 0.0
+
+
+@kernel
+def pool_all(core, own, settings, choices):
+    """:func:`pool_means` of all steps, and from it how much the means of the utilities differ."""
+    H, scales = core.counts.n_cells.size, own.scales
+    for j in range(own.pools.shape[1]):
+        for h in range(H):
+            pool_means(core, own, settings, choices, j, h)
+    for i in range(scales.high.size):
+        n, most, share = scales.count[i], scales.top[i], 0.0
+        for h in range(H):
+            share += 1.0 / (1.0 + own.pools[1, 1 + i, h]) / H
+        scales.width[i] = min(most, np.sqrt(share * (most * most + 12.0 * scales.m2[i]) / max(n, 1.0)))
+
+
+@kernel(inline=True)
+def noisy(own):
+    """Whether single observations of a utility say little: its noise is many times the variance of its means."""
+    most = 0.0
+    for i in range(own.scales.high.size):
+        ratio = 0.0
+        for h in range(own.pools.shape[2]):
+            ratio += own.pools[1, 1 + i, h] / own.pools.shape[2]
+        most = max(most, ratio)
+    return most >= NOISY
+
+
+@kernel(inline="late")
+def mean_of_row(core, own, settings, row, j, h):
+    """Mean j of a row that was visited, shrunk towards the centre of its step, or what is known of it."""
+    if known(settings, j, row):
+        return settings.known[j, row]
+    n, centre = core.counts.n_visits[row], own.pools[2, j, h]
+    mean = (core.counts.sum_r[row] if j == 0 else core.counts.sum_d[j - 1, row]) / n
+    ratio = own.pools[1, j, h]
+    return mean if ratio == 0.0 else centre + (mean - centre) / (1.0 + ratio / n)
+
+
+@kernel(inline="late")
+def noise_of_row(core, own, settings, choices, row, j, h):
+    """Variance of observation j of a row, times what shrinking leaves of it; 0 where its mean is known."""
+    if known(settings, j, row):
+        return 0.0
+    n, m2 = core.counts.n_visits[row], own.m2_r[row] if j == 0 else own.m2_d[j - 1, row]
+    return (m2 + choices.weight * own.pools[0, j, h]) / (n + choices.weight) / (1.0 + own.pools[1, j, h] / n)
 
 
 @kernel(inline=True)
@@ -280,6 +368,19 @@ def shrunk(n, seen, pooled, prior, weight):
 
 
 @kernel
+def shrink_means(core, own, settings):
+    """The means of every row that was visited, as they are not stored in files."""
+    A, C, W, m = settings.A, settings.C, settings.W, core.policy.lam.size
+    for h in range(core.counts.n_cells.size):
+        for k in range(core.counts.n_tried[h]):
+            row = np.int64(core.counts.tried[h * A * C + k])
+            if core.counts.n_visits[row] > 0.0:
+                core.work.base[row * W + m + 1] = mean_of_row(core, own, settings, row, 0, h)
+                for i in range(m):
+                    core.work.base[row * W + 1 + i] = mean_of_row(core, own, settings, row, 1 + i, h)
+
+
+@kernel
 def refresh_row(core, own, settings, choices, row, h, L, sums):
     """Step (1) of one visited row: r~, squared standard errors, and luck; ``sums`` gets the sample (co)variances."""
     A, C, W, m = settings.A, settings.C, settings.W, core.policy.lam.size
@@ -293,33 +394,34 @@ def refresh_row(core, own, settings, choices, row, h, L, sums):
     for a in range(A):
         here += core.counts.n_visits[(h * A + a) * C + row % C]
     unbiased = n / (n - 1.0) if n > 1.0 else 0.0
-    sd = np.sqrt(own.m2_r[row] * inverse)
+    sd = np.sqrt(noise_of_row(core, own, settings, choices, row, 0, h))
     for i in range(m):
-        sd += core.policy.lam[i] * np.sqrt(own.m2_d[i, row] * inverse)
+        sd += core.policy.lam[i] * np.sqrt(noise_of_row(core, own, settings, choices, row, 1 + i, h))
     V = mean_of(cell, count, start, length, inverse, values, W, 0)
     total = 0.0
     for k in range(start, start + length):
         gap = values[cell[k] * W] - V
         total += count[k] * gap * gap
-    seen = sd * sd + total * inverse
+    seen = total * inverse
     sums[0] += seen * unbiased / (L * L)
     prior = (choices.prior * doubt(core, own, settings, choices, row, h, 0, L)) ** 2 / 12.0
-    variance = shrunk(n, seen, L * L * own.pooled[0, h], prior, choices.weight)
+    variance = shrunk(n, seen, L * L * own.pooled[0, h], prior, choices.weight) + sd * sd
     own.doubts[row] = variance * inverse
-    mean = settings.known[0, row] if known(settings, 0, row) else core.counts.sum_r[row] * inverse
+    mean = mean_of_row(core, own, settings, row, 0, h)
     core.work.base[row * W] = mean + choices.bonus * np.sqrt(np.log(1.0 + here) * variance * inverse)
     core.work.base[row * W + m + 1] = mean
     for i in range(m):
-        noise = own.m2_d[i, row] * inverse
+        core.work.base[row * W + 1 + i] = mean_of_row(core, own, settings, row, 1 + i, h)
+        noise = noise_of_row(core, own, settings, choices, row, 1 + i, h)
         U = mean_of(cell, count, start, length, inverse, values, W, 1 + i)
         total, both = 0.0, 0.0
         for k in range(start, start + length):
             gap = values[cell[k] * W + 1 + i] - U
             total += count[k] * gap * gap
             both += count[k] * gap * (values[cell[k] * W] - V)
-        seen, both = noise + total * inverse, core.policy.lam[i] * noise + both * inverse
+        seen, both = total * inverse, both * inverse
         prior = (choices.prior * doubt(core, own, settings, choices, row, h, 1 + i, L)) ** 2 / 12.0
-        own.s2[i, row] = shrunk(n, seen, own.pooled[1 + i, h], prior, choices.weight) * inverse
+        own.s2[i, row] = (shrunk(n, seen, own.pooled[1 + i, h], prior, choices.weight) + noise) * inverse
         sums[1 + i] += seen * unbiased
         sums[1 + m + i] += both * unbiased / L
         both = (n * both + choices.weight * L * own.pooled[1 + m + i, h]) / (n + choices.weight)

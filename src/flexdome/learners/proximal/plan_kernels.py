@@ -14,6 +14,8 @@ from flexdome.learners.proximal.data_kernels import (
     known,
     lagrangian,
     measure,
+    noisy,
+    pool_all,
     refresh,
     refresh_all,
     set_thresholds,
@@ -33,6 +35,7 @@ __all__ = [
 
 REFRESH = 0.02
 PLANNED, KEPT, SEARCHED, MIXED, AGAIN, PLAYED = 0, 1, 2, 3, 4, 5  # what was looked at last; AGAIN: once more, as it is
+SAFE, UNSAFE = 1, 2  # what a policy that is kept was shown to be, or not
 LARGEST_SHARE, SMALLEST_SHARE = 0.5, 1.0 / 64.0  # of the optimistic plan, mixed into a policy that is shown safe
 
 
@@ -94,6 +97,7 @@ def prepare(core, own, settings, choices, t, everything, states, actions):
     if everything:
         own.clock[0] = t + 1 + np.int64(np.floor(REFRESH * t))
         measure(own, settings, H)
+        pool_all(core, own, settings, choices)
     ceiling, total = choices.reward * np.sqrt(float(t)), 0.0
     for i in range(lam.size):
         total += width[i] * lam[i]
@@ -120,23 +124,35 @@ def after_plan(core, own, settings, choices, everything, seen):
     if own.has_kept[0] == 0 and not everything:
         return PLAYED
     copy_policy(core, settings, core.policy.logits, own.hope)
-    if own.has_kept[0] == 0:
+    if own.has_kept[0] == 0 or (own.has_kept[0] == UNSAFE and everything):
         return SEARCHED
+    if own.has_kept[0] == UNSAFE:
+        mix_policies(core, own, settings, LARGEST_SHARE)
+        return AGAIN
     copy_policy(core, settings, own.kept, core.policy.logits)
     return KEPT
 
 
 @kernel
-def after_search(core, own, settings, seen):
-    """What comes after the policy that was kept, or one that uses only what was tried, was looked at."""
-    if seen.safe:
-        copy_policy(core, settings, core.policy.logits, own.kept)
-        own.has_kept[0] = 1
+def after_search(core, own, settings, seen, take):
+    """What comes after the policy that was kept, or one that uses only what was tried, was looked at.
+
+    ``take`` is whether the last one looked at takes the place of the one kept before.
+    """
+    if seen.safe or not take:
+        if take:
+            copy_policy(core, settings, core.policy.logits, own.kept)
+        own.has_kept[0] = SAFE
         own.report.share[0] = min(2.0 * own.share[0], LARGEST_SHARE)
         mix_policies(core, own, settings, own.report.share[0])
         return MIXED
     own.has_kept[0] = 0
-    copy_policy(core, settings, own.hope, core.policy.logits)
+    if noisy(own):
+        own.has_kept[0] = UNSAFE
+        copy_policy(core, settings, core.policy.logits, own.kept)
+        mix_policies(core, own, settings, LARGEST_SHARE)
+    else:
+        copy_policy(core, settings, own.hope, core.policy.logits)
     return AGAIN
 
 
@@ -184,10 +200,10 @@ def plan(core, own, settings, choices, t, states, actions):
     report, everything = own.report, t >= own.clock[0]
     if report.safe[0] > 0.0 and report.share[0] == 1.0:
         copy_policy(core, settings, core.policy.logits, own.kept)
-        own.has_kept[0] = 1
+        own.has_kept[0] = SAFE
     scene = prepare(core, own, settings, choices, t, everything, states, actions)
     report.trials[0], report.share[0] = 0.0, 1.0
-    stage, mode, search = PLANNED, OPTIMISTIC, start_search()
+    stage, mode, search, before = PLANNED, OPTIMISTIC, start_search(), -np.inf
     while stage != PLAYED:
         seen = trial(core, own, settings, choices, scene, mode)
         report.safe[0] = 1.0 if seen.safe else 0.0
@@ -199,8 +215,11 @@ def plan(core, own, settings, choices, t, states, actions):
             stage = after_plan(core, own, settings, choices, everything, seen)
         elif stage == KEPT and not seen.safe:
             stage = SEARCHED
+        elif stage == KEPT and everything and noisy(own):
+            stage, before = SEARCHED, report.value[0]
         elif stage in (KEPT, SEARCHED):
-            stage = after_search(core, own, settings, seen)
+            take = before == -np.inf or (seen.safe and report.value[0] > before)
+            stage = after_search(core, own, settings, seen, take)
         elif stage == MIXED:
             stage = after_mixing(core, own, settings, seen)
         else:

@@ -9,7 +9,8 @@ measured to do is in docs/proxdome-log.md; nothing is proved.
 
 With h = 1, ..., H, rem = H - h + 1, z = sqrt(max(log(1 + t), z_0)), n = N_h(s, a) the visits, b_0 the largest reward of
 a step (declared) and b_i, top_i, mid_i the measured units of utility i (below), L(lam) = b_0 + sum_i lam_i b_i and
-M(lam) = b_0 + sum_i lam_i top_i::
+M(lam) = b_0 + sum_i lam_i top_i; noise_jh, rho_jh and c_jh are what the observations of reward (j = 0) and utilities of
+a step have in common (below), and r^, d^_i the means shrunk by it::
 
     constants: c_bonus = 0.65, c_prior = 1/4, kappa = 8, c_margin = 1.3, c_alpha = 1, c_luck = 1/4, z_0 = 5.5
     state:     empirical N, p^, r^, var_r, d^_i, var_d_i, alpha^_i, var_alpha_i;  lam = 0, V = U_i = 0, no policy kept,
@@ -19,11 +20,13 @@ M(lam) = b_0 + sum_i lam_i top_i::
       where t >= next: next = t + 1 + floor(0.02 t), units are measured
       Lam = b_0 sqrt(t); where sum_i b_i lam_i > Lam: lam <- lam Lam / sum_i b_i lam_i;  L = L(lam); tau = L / sqrt(H t)
       (1) standard errors, from the tables V, U_i of the last plan, where n >= 1
-          seen variances  w_0 = Var_p^(V_{h+1}) + (sd_r + sum_i lam_i sd_d_i)^2,   w_i = Var_p^(U_{i,h+1}) + var_d_i,
-          covariances     w'_i = Cov_p^(V_{h+1}, U_{i,h+1}) + lam_i var_d_i
+          seen variances  w_0 = Var_p^(V_{h+1}),   w_i = Var_p^(U_{i,h+1}),
+          covariances     w'_i = Cov_p^(V_{h+1}, U_{i,h+1})
           shrunk          S(w, v, b) = (n w + kappa v) / (n + kappa) + (c_prior b)^2 / (12 n)
-          r~   = r^ + c_bonus sqrt(log(1 + N_h(s)) s2_0),   s2_0 = S(w_0, L^2 v_0h, L rem) / n
-          s2_i = S(w_i, v_ih, b_i rem) / n;   where n = 0: s2_i = (b_i rem)^2 / 12
+          of observations e_j = S(var_j, noise_jh, 0) / (1 + rho_jh / n), var_0 = var_r and var_i = var_d_i
+          r~   = r^ + c_bonus sqrt(log(1 + N_h(s)) s2_0),
+          s2_0 = (S(w_0, L^2 v_0h, L rem) + (sqrt(e_0) + sum_i lam_i sqrt(e_i))^2) / n
+          s2_i = (S(w_i, v_ih, b_i rem) + e_i) / n;   where n = 0: s2_i = (b_i rem)^2 / 12
           lucky_i = max(0, S(w'_i, L v'_ih, 0)) / (n sqrt(s2_0));   where n = 0: 0
           where t = next was just reached, then pooled over the (s, a) with n >= 2, w the sample ones (n / (n - 1)):
           v_0h = (rem^2 / 12 + sum of w_0 / L^2) / (1 + number),  v_ih = ((b_i rem)^2 / 12 + sum of w_i) / (1 + number),
@@ -53,6 +56,9 @@ M(lam) = b_0 + sum_i lam_i top_i::
           the one kept, if it can be shown safe again; else, where one was kept or t = next was just reached, what a
           dual solve gives with Q = r^ + lam . (d^ - c_margin z sqrt(s2 / H)) + p^ V and -H L(lam) rem where n = 0 (what
           was tried alone), if it is shown safe: it is kept then. If there is none, the plan is played.
+          Where observations are noisy (mean over h of rho_ih >= 10 for some i): that dual solve is done whenever
+          t = next was just reached, and replaces a policy that can still be shown safe if it is too and earns more by
+          plug-in r^; and if there is none, then until the next one the plan is mixed with what it gave, half and half.
           If there is one, it is mixed with the plan in every state, with the first of the shares min(2 share, 1/2),
           half of that, ..., 1/64 for which the mixture is shown safe, or none: share <- that one, or 1/64. What is
           mixed half and half is kept.
@@ -77,10 +83,26 @@ Multiplying r and b_0, or any d_i and alpha_i, by a constant changes nothing but
 all d_i seen and of alpha_i / H where it is known (1 where that is below 1e-30), and the mean and the variance of the
 d_i that the k first tries of all (step, state, action) brought::
 
-    mid_i = (top_i / 2 + k mean) / (1 + k),   b_i = min(top_i, sqrt((top_i^2 + 12 k variance) / max(k, 1)))
+    mid_i = (top_i / 2 + k mean) / (1 + k),   b_i = min(top_i, sqrt(share (top_i^2 + 12 k variance) / max(k, 1)))
 
-so that b_i is the width of a uniform law that is spread as they are. Where utilities are known, all of them are first
-tries. The largest reward is declared (``reward_scale``), not measured: what was never seen cannot be.
+so that b_i is the width of a uniform law that is spread as their means are: share, the mean over h of 1 / (1 + rho_ih),
+leaves out the noise. Where utilities are known, all of them are first tries. The largest reward is declared
+(``reward_scale``), not measured: what was never seen cannot be.
+
+Noise
+-----
+One observation of 0 or 1 says little about a mean. What it says follows from the others of that step. For the reward
+and each utility, over the (s, a) of step h with n >= 1, mean x and sample variance var (of n, not n - 1), N = sum n::
+
+    noise = sum of n var / max(1, sum of (n - 1)),   Q = sum of n (x - sum of n x / N)^2,   k + 1 the number of (s, a)
+    between = (max(0, Q - k noise) + sqrt(2 k) noise) / (N - sum of n^2 / N)
+    c = average of x with weights 1 / (1 + rho / n), rho as it was;   then rho = noise / between
+
+between is the variance of the true means (DerSimonian and Laird's) and one standard error more; rho says how many
+observations the step's centre c counts as. The mean of an (s, a) is c + (x - c) / (1 + rho / n), and of its error
+1 / (1 + rho / n) is left. Chosen for its good looks, such a mean is not too high on the average, which a plain one is:
+luck is counted for what follows, Cov_p, and no longer for what is observed. Without noise (below 1e-20 of the squared
+largest) rho = 0 and nothing is shrunk. All this is taken anew when t = next is reached.
 
 Shared steps
 ------------

@@ -19,6 +19,7 @@ from flexdome.learners.proximal.data_kernels import (
     open_cells,
     open_known,
     reopen,
+    shrink_means,
 )
 from flexdome.learners.proximal.plan_kernels import LARGEST_SHARE, SMALLEST_SHARE
 from flexdome.learners.seen.counts import OptimisticModel, _zeros
@@ -33,7 +34,7 @@ SEEN = ("high", "count", "mean", "m2")  # of the units; the others follow, but n
 SCALES = tuple(f"scale_{name}" for name in Scales._fields)
 OWN = (
     "m2_r", "m2_d", "seen", "m2_alpha", "s2", "lucky", "doubts", "luck", "optimistic", "values", "pooled", "shared",
-    "logged", "clock", "kept", "has_kept", "share", "report", *SCALES,
+    "pools", "logged", "clock", "kept", "has_kept", "share", "report", *SCALES,
 )  # fmt: skip
 LARGEST_LOG = 1e4  # a probability of a file is no smaller than its exponential
 BY_CONSTRAINT = ("utilities", "errors", "margin", "thresholds")
@@ -79,6 +80,7 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
         has_kept=np.zeros(1, dtype=np.int64),
         share=np.full(1, LARGEST_SHARE),
         pooled=np.tile(np.arange(H, 0, -1.0) ** 2 / 12.0, (1 + 2 * m, 1)),
+        pools=np.zeros((3, 1 + m, H)),
         opened=np.zeros(H, dtype=np.int64),
         logged=np.zeros(1, dtype=np.int64),
         clock=np.zeros(1, dtype=np.int64),
@@ -108,6 +110,7 @@ def proximal_state(model: OptimisticModel, own: Proximal, known_p: bool) -> Arra
         "values": core.work.values.reshape(-1, W)[cells, : m + 2],
         "pooled": own.pooled[: 1 + m],
         "shared": own.pooled[1 + m :],
+        "pools": own.pools.copy(),
         "logged": own.logged.copy(),
         "clock": own.clock.copy(),
         "kept": own.kept[rows],
@@ -124,6 +127,8 @@ def restore_proximal(
     """Take back what :func:`proximal_state` gave; a state that does not fit together is refused."""
     if "heat" in state:
         state = _of_version_3(own, state)
+    if "pools" not in state:  # of version 4: nothing shrunk yet, and the next plan looks at all rows again
+        state = {**state, "pools": np.zeros(own.pools.shape), "clock": np.zeros(1, dtype=np.int64)}
     for name in OWN:
         if name not in state:
             raise ValidationError(f"state.{name} is missing")
@@ -150,6 +155,9 @@ def restore_proximal(
     )  # rounded alike
     if settings.known.size and not np.isnan(settings.known[0, 0]):
         core.work.base[rows * W + m + 1] = settings.known[0, rows]
+    own.pools[:] = read.take("pools", own.pools.shape, -LARGEST_SUM, LARGEST_SUM)
+    read.agree("pools", own.pools[:2] >= 0.0, "must not be below 0")
+    shrink_means(core, own, settings)
     core.work.values.reshape(-1, W)[cells, : m + 2] = read.take(
         "values", (cells.size, m + 2), -LARGEST_SUM, LARGEST_SUM
     )
@@ -158,7 +166,7 @@ def restore_proximal(
     if choices.shared and (core.counts.state_of != core.counts.state_of[0]).any():
         raise ValidationError("state.state_of differs between steps; where steps are shared it must not")
     own.kept[rows] = read.take("kept", rows.shape, -LARGEST_LOG, 1e-6)
-    own.has_kept[:] = read.count("has_kept", (1,), 0, 1)
+    own.has_kept[:] = read.count("has_kept", (1,), 0, 2)
     own.share[:] = read.take("share", (1,), SMALLEST_SHARE, LARGEST_SHARE)
     own.pooled[: 1 + m] = read.take("pooled", (1 + m, own.pooled.shape[1]), 0.0, LARGEST_SUM)
     own.pooled[1 + m :] = read.take("shared", (m, own.pooled.shape[1]), -LARGEST_SUM, LARGEST_SUM)
