@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.learners.options import checked, chosen, one_of, switch, untried
+from flexdome.learners.options import checked, chosen, one_of, switch, unvisited_rule
 from flexdome.learners.primal_dual.optpess_pd import QueueMargin
 from flexdome.learners.seen.counts import OptimisticModel, _zeros
 from flexdome.theory import bonus_logs, burn_in, error_constant, margin_coefficient, theorem1, theorem2
@@ -681,12 +681,15 @@ def test_a_tuning_is_looked_up_by_name_and_what_is_given_wins() -> None:
     assert chosen("theory", theory, practical, {"a": None, "b": None}) == theory
     assert chosen("practical", theory, practical, {"a": None, "b": 0.0}) == {"a": 3.0, "b": 0.0}
     with pytest.raises(fd.ValidationError, match=r"a is -5e-324; it must be at least 0"):
-        chosen("theory", theory, practical, {"a": -TINY})
-    assert chosen("theory", theory, practical, {"a": 1e95}) == {"a": 1e95}
+        chosen("theory", theory, practical, {"a": -TINY, "b": None})
+    assert chosen("theory", theory, practical, {"a": 1e95, "b": None, "c": "else"}) == {"a": 1e95, "b": 2.0}
     with pytest.raises(fd.ValidationError, match=r"a is 1.0+2e.95; it must be"):
-        chosen("theory", theory, practical, {"a": ABOVE_SCALE})
-    assert [untried(t, None, p) for t in ("theory", "practical") for p in ("paper", "optimistic")] == [0, 0, 0, 1]
-    assert [untried(t, u, "paper") for t in ("theory", "practical") for u in ("paper", "optimistic")] == [0, 1, 0, 1]
+        chosen("theory", theory, practical, {"a": ABOVE_SCALE, "b": None})
+    assert [unvisited_rule(tuning, None) for tuning in ("theory", "practical")] == ["paper", "optimistic"]
+    for given in ("paper", "optimistic"):
+        assert [unvisited_rule(tuning, given) for tuning in ("theory", "practical")] == [given, given]
+    with pytest.raises(fd.ValidationError, match="unvisited is 'never'; it must be 'paper' or 'optimistic'"):
+        unvisited_rule("theory", "never")  # type: ignore[arg-type]
     assert one_of("x", "b", ("a", "b")) == "b"
     assert switch("x", True) is True
     assert switch("x", False) is False

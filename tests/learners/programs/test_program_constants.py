@@ -242,9 +242,9 @@ def test_the_widths_of_dope_are_these(size, n, monkeypatch):
 
 
 def test_dope_plays_its_safe_policy_in_s2ah3_over_the_squared_gap_episodes():
-    assert made("dope").baseline_episodes(2.5) == pytest.approx(40_000.0, rel=1e-14)
-    assert made("dope", "other").baseline_episodes(0.8) == pytest.approx(14_700.0, rel=1e-14)
-    assert made("dope", baseline_episodes=7).baseline_episodes(2.5) == 7.0
+    assert made("dope").first_episodes(2.5) == pytest.approx(40_000.0, rel=1e-14)
+    assert made("dope", "other").first_episodes(0.8) == pytest.approx(14_700.0, rel=1e-14)
+    assert made("dope", baseline_episodes=7).first_episodes(2.5) == 7.0
     for episode, safe in ((39_999, 1.0), (40_000, 0.0)):
         learner = made("dope", bonus_scale=0.0)
         fill(learner, 1.0)
