@@ -34,7 +34,7 @@ class NaiveOptPrimalDual(NumpyFlexDOME):
         self.start(problem, full_optimism(tuning, unvisited), threshold_estimate == "last")
         H, S, A, m, K = self.H, self.S, self.A, self.m, episodes
         self.rho = problem.horizon / problem.slater_gap if dual_bound is None else dual_bound
-        t_K = np.sqrt(2 * np.log(A) / (H**2 * (1 + m * self.rho) ** 2 * K))
+        t_K = np.sqrt(2 * self.log_A / (H**2 * (1 + m * self.rho) ** 2 * K))
         inverse_t_lam = self.rho / np.sqrt(H**2 * m * K)
         self.scale, self.t_K, self.inverse_t_lam = numbers(
             tuning, (1, t_K, inverse_t_lam), (0.00001, 0.03, 100), (bonus_scale, policy_step, dual_step)
@@ -102,13 +102,13 @@ class NaiveUOptRPGPD(NumpyFlexDOME):
         if self.transitions is None:
             p = np.where(self.N[..., None] == 0, 1 / self.S, p)
         weight = pi**2 if self.slips else pi
-        entropy = -tau * (weight * log_pi).sum(-1)  # (H, S)
+        entropy = -tau * np.where(self.allowed, weight * np.maximum(log_pi, -1e300), 0.0).sum(-1)  # (H, S)
         Q, V = np.empty((self.m + 1, *self.N.shape)), np.zeros((self.m + 1, self.S))
         if self.slips:
             V[0] = entropy[-1]
         for h in reversed(range(self.H)):
             cap = np.full((self.m + 1, 1, 1), self.H - h, dtype=float)
-            cap[0] *= 1 + tau * np.log(self.A)
+            cap[0] *= 1 + tau * self.log_A
             Q[:, h] = np.minimum(bar[:-1, h] + np.einsum("sat,jt->jsa", p[h], V), cap)
             V = np.einsum("sa,jsa->js", pi[h], Q[:, h])
             V[0] += entropy[h]
@@ -186,11 +186,13 @@ class NaiveOptPessPrimalDual(NumpyFlexDOME):
 
     def replan(self, weight):
         seen = (self.N.sum(-1) > 0) | self.told
-        pi, (bar, p), V = np.full(self.N.shape, 1 / self.A), self.model(), np.zeros((self.m + 1, self.S))
+        pi, (bar, p), V = np.zeros(self.N.shape), self.model(), np.zeros((self.m + 1, self.S))
+        pi[:] = self.allowed / self.allowed.sum(-1, keepdims=True)
         for h in reversed(range(self.H)):
             Q = self.q_step(h, bar, p, V)
             y = Q[0] + weight * np.einsum("i,isa->sa", self.lam, Q[1:])
-            pi[h] = np.where(seen[h][:, None], np.eye(self.A)[y.argmax(-1)], pi[h])
+            best = np.where(self.allowed[h], y, -np.inf).argmax(-1)
+            pi[h] = np.where(seen[h][:, None], np.eye(self.A)[best], pi[h])
             V = np.einsum("sa,jsa->js", pi[h], Q)
         self.plan = V[1:] @ self.initial
         with np.errstate(divide="ignore"):
@@ -208,14 +210,14 @@ class NaiveAnchor(NumpyFlexDOME):
         self.set_bonus(episodes, delta, bonus_scale, 0)
         self.eta, self.tau, self.rho, self.c = step_size, regularisation, anchor_rate, margin_scale
         self.top = 4 * self.H / problem.slater_gap
-        self.ref, self.lref = self.log_pi.copy(), np.zeros(self.m)
+        self.ref, self.lref = np.where(self.allowed, self.log_pi, 0.0), np.zeros(self.m)
 
     def observe(self, episode):
         eta, tau = self.eta, self.tau
         Q, V = self.evaluate()
         Q_y = Q[0] + np.einsum("i,ihsa->hsa", self.lam, Q[1:-1])
         self.move((self.log_pi + eta * Q_y + eta * tau * self.ref) / (1 + eta * tau))
-        self.ref += self.rho * (self.log_pi - self.ref)
+        self.ref += self.rho * np.where(self.allowed, self.log_pi - self.ref, 0.0)
         short = V[1:-1] - self.c / np.sqrt(self.t) - self.alpha()
         self.lam = np.clip((self.lam + eta * tau * self.lref - eta * short) / (1 + eta * tau), 0, self.top)
         self.lref += self.rho * (self.lam - self.lref)

@@ -41,7 +41,35 @@ def transition(p_flat, nxt_flat, row, K, u):
 
 
 @kernel(inline=True)
-def exact_values(cell_of, pi, C, p, nxt, f, mu, values, q, x):
+@kernel(inline="late")
+def uniform_masses(settings, h, s, mass, x):
+    """``x`` of the actions of state s: ``mass``, shared by those that are allowed."""
+    n = 0
+    for a in range(settings.A):
+        if settings.allowed[h, s, a]:
+            n += 1
+    for a in range(settings.A):
+        x[s * settings.A + a] = mass / n if settings.allowed[h, s, a] else 0.0
+
+
+@kernel(inline="late")
+def draw_allowed(settings, h, s, u):
+    """One of the actions that are allowed in state s, each as likely."""
+    n = 0
+    for a in range(settings.A):
+        if settings.allowed[h, s, a]:
+            n += 1
+    total, last = 0.0, 0
+    for a in range(settings.A):
+        if settings.allowed[h, s, a]:
+            last = a
+            total += 1.0 / n
+            if u < total:
+                return a
+    return last
+
+
+def exact_values(settings, cell_of, pi, C, p, nxt, f, mu, values, q, x):
     """V_r and every V_d of the current policy under the true model, from one forward pass: ``values`` (1 + m,).
 
     ``q`` is (2, S) and ``x`` (S * A) work.
@@ -68,6 +96,8 @@ def exact_values(cell_of, pi, C, p, nxt, f, mu, values, q, x):
                 for a in range(A):
                     x[s * A + a] = mass / A
         for begin in range(0, S if h + 1 < H else 0, together):
+                if settings.masked:
+                    uniform_masses(settings, h, s, mass, x)
             n, mass = min(together, S - begin), 0.0
             for s in range(begin, begin + n):
                 mass = max(mass, q[h % 2, s])
@@ -95,7 +125,7 @@ def step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, rewards, utilities):
 
 
 @kernel(inline=True)
-def roll_out(cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, states, actions, rewards, utilities):
+def roll_out(settings, cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, states, actions, rewards, utilities):
     """One episode of the current policy in the true model.
 
     Row t of ``uniforms`` (u_start, u_action, u_next, u_noise) is used; u_noise of size 0 means that means are observed.
@@ -112,6 +142,8 @@ def roll_out(cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, states, ac
         else:
             a = min(int(u_action[t, h] * A), A - 1)
         actions[h] = a
+            if settings.masked:
+                a = draw_allowed(settings, h, s, u_action[t, h])
         s = step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, rewards, utilities)
         states[h + 1] = s
 
@@ -141,7 +173,7 @@ def write_policy(core, settings, truth, t, exact, out, buffers):
         out[t, 1 + m + i] = lam[i]
     if exact[t]:
         exact_values(
-            core.counts.cell_of, core.policy.pi, settings.C, p, nxt, f, mu, values, buffers.q, buffers.x
+            settings, core.counts.cell_of, core.policy.pi, settings.C, p, nxt, f, mu, values, buffers.q, buffers.x
         )  # fmt: skip
         for j in range(1 + m):
             out[t, j] = values[j]
@@ -168,8 +200,8 @@ def play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buf
     p, nxt, f, _ = truth
     write_policy(core, settings, truth, t, exact, out, buffers)
     roll_out(
-        core.counts.cell_of, core.policy.pi, settings.C, settings.starts, settings.start_p, p, nxt, f, uniforms, t,
-        buffers.states, buffers.actions, buffers.rewards, buffers.utilities,
+        settings, core.counts.cell_of, core.policy.pi, settings.C, settings.starts, settings.start_p, p, nxt, f,
+        uniforms, t, buffers.states, buffers.actions, buffers.rewards, buffers.utilities,
     )  # fmt: skip
     add_up(t, out, buffers)
     return thresholds[t] if thresholds.size > 0 else buffers.none

@@ -6,8 +6,15 @@ import numpy as np
 
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
-from flexdome.kernels.lanes import mirror_step
-from flexdome.learners.primal_dual.kernels import evaluate_step, initial_value, record, threshold, unvisited
+from flexdome.learners.primal_dual.kernels import (
+    evaluate_step,
+    initial_value,
+    move_policy,
+    record,
+    threshold,
+    unvisited,
+)
+from flexdome.learners.seen.kernels import n_allowed
 
 __all__ = ["Anchor", "learn_anchored", "open_anchors", "record_anchored", "step_anchored"]
 
@@ -27,8 +34,11 @@ def open_anchors(core, anchor, settings):
     A, C = settings.A, settings.C
     for h in range(counts.n_cells.size):
         for c in range(anchor.opened[h], counts.n_cells[h]):
+            n = A
+            if settings.masked:
+                n = n_allowed(settings, h, counts.state_of[h, c])
             for a in range(A):
-                anchor.logits[(h * A + a) * C + c] = -np.log(float(A))
+                anchor.logits[(h * A + a) * C + c] = -np.log(float(n))
         anchor.opened[h] = counts.n_cells[h]
 
 
@@ -56,10 +66,7 @@ def learn_anchored(
         for a in range(A):
             for c in range(counts.n_cells[h]):
                 work.y[a * C + c] += tau * anchor.logits[(h * A + a) * C + c]
-        mirror_step(
-            policy.logits, policy.pi, work.y, counts.inverse, policy.entropy, policy.untried, h, C, A,
-            counts.n_cells[h], keep, keep * eta,
-        )  # fmt: skip
+        move_policy(core, settings, h, keep, keep * eta)
         for a in range(A):
             for row in range((h * A + a) * C, (h * A + a) * C + counts.n_cells[h]):
                 anchor.logits[row] += rho * (policy.logits[row] - anchor.logits[row])

@@ -64,6 +64,7 @@ class PrimalDualLearner(Learner):
     """
 
     how = "small steps towards reward plus what each constraint is worth, which grows while it is short"
+    masks: ClassVar[bool] = True
     runner: ClassVar[str] = "flexdome.simulation.runners.primal_dual:PrimalDual"
 
     def __init__(
@@ -126,7 +127,8 @@ class PrimalDualLearner(Learner):
     @reading
     def policy(self) -> Float:
         """(H, S, A) to play next."""
-        pi: Float = frozen(self.model.spread(self.model.core.policy.pi, 1.0 / self.problem.actions))
+        uniform = 1.0 / self.problem.actions if self.problem.allowed is None else self.problem.uniform
+        pi: Float = frozen(self.model.spread(self.model.core.policy.pi, uniform))
         return pi
 
     @property

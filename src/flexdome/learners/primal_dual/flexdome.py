@@ -22,6 +22,8 @@ Where the paper is loose
   ``unvisited="optimistic"`` gives it the largest value possible, in planning and in the dual step alike.
 * Rewards, utilities and transitions are learned in the paper. Those that a problem reveals are taken as they are: phi_r
   is 0 for a known mean, phi_p and the entropy's bonus are 0 for known transitions, visited or not.
+* Where a problem forbids actions, a policy is one over those that are allowed, log A is the logarithm of the largest
+  number allowed in a state, and the entropy of a state is that over its own.
 * Whether c_b scales the entropy's bonus is not said; here it does, unless ``scale_entropy_bonus=False``.
 """
 
@@ -35,6 +37,7 @@ from flexdome.cmdp.validation import as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.options import Unvisited, chosen, keep, switch
 from flexdome.learners.primal_dual.family import PrimalDualLearner
+from flexdome.learners.seen.counts import most_actions
 from flexdome.theory import Schedules, bonus_logs, theorem1
 from flexdome.theory.constants import LONGEST, as_confidence
 
@@ -117,7 +120,7 @@ class FlexDOME(PrimalDualLearner):
             raise ValidationError(f"schedules is {shown(schedules)}; it must be a Schedules or None")
         as_problem(problem)
         keep(self, {**locals(), **scales})
-        H, A = problem.horizon, problem.actions
+        H = problem.horizon
         L_r, L_p = bonus_logs(problem, episodes, delta)
         scale = scales.pop("bonus_scale")
         phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
@@ -132,7 +135,7 @@ class FlexDOME(PrimalDualLearner):
             episodes=episodes,
             seed=seed,
             schedules=own,
-            bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(A)),
+            bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(most_actions(problem))),
             optimistic=unvisited == "optimistic",
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
         )

@@ -11,7 +11,7 @@ import numpy as np
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import BLOCK, LANES, mirror_step, row_value, start_value
-from flexdome.learners.seen.kernels import count_episode, row_of
+from flexdome.learners.seen.kernels import FORBIDDEN, count_episode, n_allowed, row_of
 
 __all__ = [
     "Form",
@@ -172,9 +172,51 @@ def record_only(core, settings, episode):
 
 
 @kernel(inline=True)
-def uniform_entropy(settings):
-    """The entropy of a state never visited."""
-    return np.log(float(settings.A)) / (settings.A if settings.form.slips else 1.0)
+def uniform_entropy(settings, h, s):
+    """The entropy of a state never visited, over the actions that are allowed there."""
+    n = settings.A
+    if settings.masked:
+        n = n_allowed(settings, h, s)
+    return np.log(float(n)) / (n if settings.form.slips else 1.0)
+
+
+@kernel(inline="late")
+def mean_uniform_entropy(core, settings, h):
+    """:func:`uniform_entropy`, averaged over the states never visited at step h."""
+    if settings.masked:
+        total, left = 0.0, 0
+        for s in range(settings.S):
+            if core.counts.cell_of[h, s] == 0:
+                total += uniform_entropy(settings, h, s)
+                left += 1
+        return total / max(left, 1)
+    return uniform_entropy(settings, h, 0)
+
+
+@kernel(inline="late")
+def forbid(core, settings, h):
+    """Before a mirror step: Q_y of the actions that are not allowed, low enough to weigh nothing."""
+    A, C, counts, y = settings.A, settings.C, core.counts, core.work.y
+    for c in range(counts.n_cells[h]):
+        for a in range(A):
+            if not settings.allowed[h, counts.state_of[h, c], a]:
+                y[a * C + c] = -1e300
+
+
+@kernel(inline="late")
+def clear_forbidden(core, settings, h):
+    """After it: nothing at all, and the entropy and the untried share of the actions that are allowed."""
+    A, C, counts, policy = settings.A, settings.C, core.counts, core.policy
+    for c in range(counts.n_cells[h]):
+        entropy, untried = 0.0, 0.0
+        for a in range(A):
+            row = (h * A + a) * C + c
+            if not settings.allowed[h, counts.state_of[h, c], a]:
+                policy.pi[row], policy.logits[row] = 0.0, FORBIDDEN
+            else:
+                entropy -= policy.pi[row] * policy.logits[row]
+                untried += policy.pi[row] if counts.inverse[row] == 0.0 else 0.0
+        policy.entropy[h * C + c], policy.untried[h * C + c] = entropy, untried
 
 
 @kernel(inline=True)
@@ -198,7 +240,7 @@ def slip_after(core, settings, tau, q):
     total = 0.0
     for s in range(settings.S):
         c = np.int64(counts.cell_of[h, s]) - 1
-        disorder = uniform_entropy(settings)
+        disorder = uniform_entropy(settings, h, s)
         if c >= 0:
             disorder = cell_entropy(core, settings, h, h * settings.C + c)
         work.after[s] = tau * disorder
@@ -226,9 +268,9 @@ def initial_value(core, settings, tau, v, q):
     """
     counts, policy, work = core.counts, core.policy, core.work
     W, m = settings.W, policy.lam.size
-    disorder = uniform_entropy(settings)
     v[:] = 0.0
     for k in range(settings.starts.size):
+        disorder = uniform_entropy(settings, 0, settings.starts[k])
         c = np.int64(counts.cell_of[0, settings.starts[k]]) - 1
         for j in range(m + 2):
             value = work.values[c * W + j] if c >= 0 else q[j]
@@ -283,7 +325,7 @@ def mean_after(core, settings, h, tau, q):
     """``q`` from the values of an untried action at step h to the mean value over all states of that step."""
     counts, policy, work = core.counts, core.policy, core.work
     C, W, m, S, n = settings.C, settings.W, policy.lam.size, settings.S, counts.n_cells[h]
-    disorder = uniform_entropy(settings)
+    disorder = mean_uniform_entropy(core, settings, h)
     q[0 if settings.form.joint else m + 1] += tau * disorder if settings.form.joint else disorder
     for j in range(m + 2):
         total = (S - n) * q[j]
@@ -299,11 +341,14 @@ def choose_greedy(core, settings, h, weights, q):
     A, C, W = settings.A, settings.C, settings.W
     y, pi, logits, inverse, values = work.y, policy.pi, policy.logits, counts.inverse, work.values
     for c in range(counts.n_cells[h]):
-        best = 0
+        best = -1
         for a in range(A):
             row = (h * A + a) * C + c
-            pi[row], logits[row] = 0.0, -700.0
-            if y[a * C + c] > y[best * C + c]:
+            pi[row], logits[row] = 0.0, FORBIDDEN
+            may = True
+            if settings.masked:
+                may = settings.allowed[h, counts.state_of[h, c], a]
+            if may and (best < 0 or y[a * C + c] > y[best * C + c]):
                 best = a
         row, cell = (h * A + best) * C + c, h * C + c
         pi[row], logits[row] = 1.0, 0.0
@@ -317,6 +362,29 @@ def choose_greedy(core, settings, h, weights, q):
             )  # fmt: skip
 
 
+@kernel(inline=True)
+def move_policy(core, settings, h, keep, eta):
+    """``log pi <- keep log pi + eta Q_y`` in every cell of step h, normalised over the actions that are allowed."""
+    counts, policy = core.counts, core.policy
+    if settings.masked:
+        forbid(core, settings, h)
+    mirror_step(
+        policy.logits, policy.pi, core.work.y, counts.inverse, policy.entropy, policy.untried, h, settings.C,
+        settings.A, counts.n_cells[h], keep, eta,
+    )  # fmt: skip
+    if settings.masked:
+        clear_forbidden(core, settings, h)
+
+
+@kernel(inline=True)
+def most_entropy(settings):
+    """The largest entropy of a state."""
+    largest = np.log(float(settings.A))
+    if settings.masked:
+        largest = settings.caps[(settings.caps.size // settings.W - 1) * settings.W + settings.thresholds.size + 1]
+    return largest
+
+
 @kernel(inline="late")
 def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
     """Truncated policy evaluation (Alg. 2) of r-bar, d-bar and psi-bar, each truncated by itself.
@@ -326,16 +394,14 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
     A greedy learner moves to the best action instead, and the values are that action's. Actions never tried share one
     Q, which is not computed again for each; on return ``q`` holds that of the first step.
     """
-    counts, policy, work = core.counts, core.policy, core.work
-    A, C, W, m = settings.A, settings.C, settings.W, policy.lam.size
-    H = counts.n_cells.size
+    W, m, H = settings.W, core.policy.lam.size, core.counts.n_cells.size
     entropy_weight = tau if settings.form.joint else 1.0
     q[:] = 0.0
     if settings.form.slips:
         slip_after(core, settings, tau, q)
     for h in range(H - 1, -1, -1):
         if settings.form.joint:
-            settings.caps[h * W] = (1.0 + tau * np.log(float(A))) * (H - h)
+            settings.caps[h * W] = (1.0 + tau * most_entropy(settings)) * (H - h)
         unvisited(settings, h, m, q)
         again = False
         if settings.form.next_policy:  # weigh Q of pi_t with pi_{t+1}
@@ -345,10 +411,7 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
             if move and settings.form.greedy:
                 choose_greedy(core, settings, h, weights, q)
             elif move:
-                mirror_step(
-                    policy.logits, policy.pi, work.y, counts.inverse, policy.entropy, policy.untried, h, C, A,
-                    counts.n_cells[h], keep, eta,
-                )  # fmt: skip
+                move_policy(core, settings, h, keep, eta)
                 move = not again  # once
         if settings.spread and h > 0:
             mean_after(core, settings, h, tau, q)

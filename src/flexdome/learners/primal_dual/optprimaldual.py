@@ -33,6 +33,7 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import as_float
 from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, one_of, unvisited_rule
 from flexdome.learners.primal_dual.family import PrimalDualLearner
+from flexdome.learners.seen.counts import most_actions
 from flexdome.theory import Schedules
 from flexdome.theory.schedules import LARGEST_SCALE
 
@@ -83,7 +84,7 @@ class OptPrimalDual(PrimalDualLearner):
         rho = H / problem.slater_gap if dual_bound is None else as_float("dual_bound", dual_bound, 0.0, LARGEST_SCALE)
         theory = {
             "bonus_scale": 1.0,
-            "policy_step": math.sqrt(2.0 * math.log(A) / (H**2 * (1.0 + m * rho) ** 2 * episodes)),
+            "policy_step": math.sqrt(2.0 * math.log(most_actions(problem)) / (H**2 * (1.0 + m * rho) ** 2 * episodes)),
             "dual_step": rho / math.sqrt(H**2 * m * episodes),
         }
         numbers = chosen(tuning, theory, PRACTICAL, locals())

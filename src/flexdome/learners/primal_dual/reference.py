@@ -11,6 +11,11 @@ Where rewards or a problem's utilities are revealed, the known mean stands for t
 bonus that pays for estimating it, phi_r, is zero. Where transitions are revealed, p-bar = p everywhere and phi_p and
 the entropy's bonus are zero. ``unvisited="optimistic"`` is then about what is not known: a known mean counts as itself
 and the most possible after it, f + (H - h); with known transitions as itself, and an unknown mean as 1.
+
+What a problem forbids
+----------------------
+A policy is one over the actions that are allowed: log pi is -inf elsewhere. The largest entropy of a state, log A in
+the paper, is the logarithm of the largest number of actions allowed anywhere.
 """
 
 from __future__ import annotations
@@ -91,7 +96,10 @@ class NumpyFlexDOME:
         shape = (self.H, self.S, self.A)
         self.N, self.sums, self.N_next = np.zeros(shape), np.zeros((1 + self.m, *shape)), np.zeros((*shape, self.S))
         self.alpha_sum, self.alpha_count = np.zeros(self.m), np.zeros(self.m)
-        self.log_pi = np.full(shape, -np.log(self.A))
+        self.allowed = np.ones(shape, dtype=bool) if problem.allowed is None else problem.allowed
+        choices = self.allowed.sum(axis=-1, keepdims=True)
+        self.log_pi = np.where(self.allowed, -np.log(choices), -np.inf)
+        self.log_A = np.log(choices.max())
         self.lam = np.zeros(self.m)
         self.t = 1
 
@@ -102,7 +110,7 @@ class NumpyFlexDOME:
         L_r = np.log(2 * S * A * H * (m + 1) * episodes / delta_prime) / 2
         L_p = 2 * S + 2 * np.log(S * A * H * episodes / delta_prime)
         self.phi_r, self.phi_p = c_b * np.sqrt(L_r), c_b * H * np.sqrt(L_p)
-        self.phi_psi = c_entropy * H * np.sqrt(L_p) * np.log(A)
+        self.phi_psi = c_entropy * H * np.sqrt(L_p) * self.log_A
 
     @property
     def policy(self) -> Float:
@@ -150,13 +158,13 @@ class NumpyFlexDOME:
 
     def evaluate(self) -> tuple[Float, Float]:
         """Truncated policy evaluation (Alg. 2): Q of (r, d_1, ..., d_m, psi), and their values at the start."""
-        pi, psi = self.policy, -self.log_pi
+        pi, psi = self.policy, np.where(self.allowed, -self.log_pi, 0.0)
         bar, p = self.model()
         bar[-1] += psi
         Q, V = np.empty_like(bar), np.zeros((self.m + 2, self.S))
         for h in reversed(range(self.H)):
             cap = np.full((self.m + 2, self.S, self.A), float(self.H - h))
-            cap[-1] = psi[h] + (self.H - h) * np.log(self.A)
+            cap[-1] = psi[h] + (self.H - h) * self.log_A
             Q[:, h] = np.minimum(bar[:, h] + np.einsum("sat,jt->jsa", p[h], V), cap)
             if self.optimistic and self.transitions is None:
                 Q[:, h] = np.where(self.N[h] == 0, self.most(h, cap), Q[:, h])
@@ -183,7 +191,8 @@ class NumpyFlexDOME:
         self.t += 1
 
     def move(self, logits: Float) -> None:
-        """To the policy proportional to the exponential."""
+        """To the policy proportional to the exponential, over the actions that are allowed."""
+        logits = np.where(self.allowed, logits, -np.inf)
         logits = logits - logits.max(axis=-1, keepdims=True)
         self.log_pi = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 

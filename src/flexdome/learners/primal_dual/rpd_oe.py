@@ -24,6 +24,7 @@ from typing import ClassVar, Literal
 from flexdome.cmdp import Problem
 from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, one_of, switch, unvisited_rule
 from flexdome.learners.primal_dual.family import PrimalDualLearner
+from flexdome.learners.seen.counts import most_actions
 from flexdome.theory import Schedules, bonus_logs
 
 __all__ = ["RPDOE"]
@@ -71,7 +72,7 @@ class RPDOE(PrimalDualLearner):
         scale_entropy_bonus = switch("scale_entropy_bonus", scale_entropy_bonus)
         latest = one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last"
         keep(self, {**locals(), **numbers})
-        H, A = problem.horizon, problem.actions
+        H = problem.horizon
         L_r, L_p = bonus_logs(problem, episodes, delta)
         scale = numbers["bonus_scale"]
         phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
@@ -83,7 +84,7 @@ class RPDOE(PrimalDualLearner):
             schedules=Schedules(
                 eta=float(episodes) ** -numbers["exponent_eta"], tau=float(episodes) ** -numbers["exponent_tau"]
             ),
-            bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(A)),
+            bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(most_actions(problem))),
             optimistic=unvisited == "optimistic",
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
             latest=latest,

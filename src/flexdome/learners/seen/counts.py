@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.cmdp import Problem
+from flexdome.cmdp.mask import kernel_mask
 from flexdome.cmdp.validation import LARGEST_SIZE, Float
 from flexdome.errors import ValidationError
 from flexdome.kernels.borrow import hold
 from flexdome.kernels.lanes import BLOCK, LANES, TOGETHER
-from flexdome.learners.seen.kernels import Core, Counts, Policy, Settings, Work, set_all_means
+from flexdome.learners.seen.kernels import FORBIDDEN, Core, Counts, Policy, Settings, Work, set_all_means
 
-__all__ = ["FIRST_POOL", "OptimisticModel"]
+__all__ = ["FIRST_POOL", "OptimisticModel", "most_actions"]
 
 FIRST_POOL = 1024
 HUGE = 2**22  # bytes
@@ -45,6 +46,11 @@ def _zeros(shape: int | tuple[int, ...], dtype: type = np.float64) -> npt.NDArra
         with suppress(OSError):  # a kernel without huge pages
             pages.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(pages, dtype=dtype).reshape(shape)
+
+
+def most_actions(problem: Problem) -> int:
+    """The largest number of actions that are allowed in a state."""
+    return problem.actions if problem.allowed is None else int(problem.allowed.sum(axis=-1).max())
 
 
 class OptimisticModel:
@@ -109,7 +115,7 @@ class OptimisticModel:
         caps = np.zeros((H, self.W))
         remaining = np.arange(H, 0, -1.0)
         caps[:, : m + 1] = remaining[:, None]
-        caps[:, m + 1] = remaining * np.log(A)
+        caps[:, m + 1] = remaining * np.log(most_actions(problem))
         starts = np.arange(S) if problem.initial_estimated else np.flatnonzero(problem.initial)
         known_p = problem.transitions is not None
         revealed = known_p or problem.rewards is not None or problem.utilities is not None
@@ -128,6 +134,8 @@ class OptimisticModel:
             known=self._known_means(problem),
             known_p=known_p if revealed else off,  # looked at when kernels run, where anything is revealed
             revealed=revealed or off,
+            masked=problem.allowed is not None,  # looked at once a step: not worth kernels of its own
+            allowed=kernel_mask(problem.allowed),
             form=form,
         )
         return hold(settings)
@@ -163,6 +171,12 @@ class OptimisticModel:
             core.counts.tried_cell[first : first + A * S] = h * C + rows % C
             core.counts.inverse[rows], core.policy.logits[rows], core.policy.pi[rows] = 1.0, -np.log(A), 1.0 / A
             core.policy.entropy[h * C : h * C + S] = np.log(A)
+            if problem.allowed is not None:
+                allowed = problem.allowed[h].T  # (A, S), as the rows are
+                n = allowed.sum(axis=0)
+                core.policy.logits[rows] = np.where(allowed, -np.log(n), FORBIDDEN).ravel()
+                core.policy.pi[rows] = np.where(allowed, 1.0 / n, 0.0).ravel()
+                core.policy.entropy[h * C : h * C + S] = np.log(n)
         if problem.transitions is not None:
             self._know_transitions(problem.transitions)
         elif settings.spread:
@@ -237,7 +251,7 @@ class OptimisticModel:
             cell[:used], count[:used] = core.counts.pool_cell[:used], core.counts.pool_count[:used]
             self.core = core._replace(counts=core.counts._replace(pool_cell=cell, pool_count=count))
 
-    def spread(self, rows: Float, elsewhere: float) -> Float:
+    def spread(self, rows: Float, elsewhere: float | Float) -> Float:
         """(H, S, A) from an array over rows; ``elsewhere`` where a state was never visited."""
         H, S, A = self.shape
         by_cell = rows.reshape(H, A, self.C)

@@ -94,6 +94,10 @@ def restore_model(
     if np.unique(step * S + state_of).size != n:
         raise ValidationError("state.state_of names a state twice in one step")
     read.agree("n_visits", n_visits == np.floor(n_visits), "must be whole")
+    may = np.ones(n_rows, dtype=bool)
+    if settings.masked:
+        may = settings.allowed[row_step, state_of[cell_of_row], rows // model.C % A]
+    read.agree("n_visits", may | (n_visits == 0.0), "counts visits of an action that is not allowed")
     visits = np.bincount(cell_of_row, n_visits, minlength=n).astype(np.float64)
     if settings.revealed:
         if (n_cells != S).any():
@@ -119,6 +123,7 @@ def restore_model(
     read.agree("sum_r", sum_r <= n_visits, "exceeds the number of visits")
     read.agree("sum_d", sum_d <= n_visits, "exceeds the number of visits")
     logits, pi = read.take("logits", (n_rows,), -LARGEST_SUM, ROUNDING), read.take("pi", (n_rows,), 0.0, 1.0)
+    read.agree("pi", may | (pi == 0.0), "plays an action that is not allowed")
     total = np.bincount(cell_of_row, pi, minlength=n)
     read.agree("pi", np.abs(total - 1.0)[cell_of_row] <= ROUNDING, "belongs to a policy that does not sum to one")
     read.agree("pi", np.abs(np.exp(np.maximum(logits, -700.0)) - pi) <= ROUNDING, "is not the exponential of its logit")

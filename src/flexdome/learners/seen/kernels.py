@@ -16,6 +16,9 @@ differ. Every cell is then there from the start, the cell of a state has its num
 ones: with n = max(N, 1), a known mean in its base, and no successors while N = 0. Known transitions are
 successors with probabilities in the place of counts and 1 in the place of 1 / N; they are never counted. With
 ``spread`` the rows with N = 0 of a step share one list of all states, which a row drops on its first visit.
+
+**What is forbidden.** A row of an action that is not allowed has pi = 0 and the logit ``FORBIDDEN``, and keeps them; it
+is never visited, so that it is never among the tried ones (but where something is revealed, when all rows are).
 """
 
 from typing import Any, NamedTuple
@@ -26,6 +29,7 @@ from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER
 
 __all__ = [
+    "FORBIDDEN",
     "Core",
     "Counts",
     "Policy",
@@ -35,12 +39,16 @@ __all__ = [
     "count_episode",
     "count_thresholds",
     "count_visit",
+    "n_allowed",
     "new_cell",
     "record",
     "row_of",
     "set_all_means",
     "set_means",
 ]
+
+
+FORBIDDEN = -700.0  # the logit of an action that is not allowed; its exponential adds nothing to one
 
 
 class Counts(NamedTuple):
@@ -116,7 +124,19 @@ class Settings(NamedTuple):
     known: np.ndarray  # (1 + m, rows) known means of reward and utilities, NaN where not known; of size 0 where none is
     known_p: bool | None  # the transitions are known
     revealed: bool | None  # something is known, so every cell and every row is there from the start
+    masked: bool  # some actions are not allowed
+    allowed: np.ndarray  # (H, S, A) bool, of size 0 where all are
     form: Any = None  # what else a family of learners sets
+
+
+@kernel(inline="late")
+def n_allowed(settings, h, s):
+    """How many actions are allowed in state s at step h."""
+    n = 0
+    for a in range(settings.A):
+        if settings.allowed[h, s, a]:
+            n += 1
+    return n
 
 
 @kernel
@@ -130,12 +150,17 @@ def new_cell(core, settings, h, s):
     counts.state_of[h, c] = s
     for j in range(W):
         work.values[(h * C + c) * W + j] = 0.0
-    policy.entropy[h * C + c] = np.log(A)
+    n = A
+    if settings.masked:
+        n = n_allowed(settings, h, s)
+    policy.entropy[h * C + c] = np.log(n)
     policy.untried[h * C + c] = 1.0
     for a in range(A):
         row = (h * A + a) * C + c
-        policy.logits[row] = -np.log(A)
-        policy.pi[row] = 1.0 / A
+        policy.logits[row] = -np.log(n)
+        policy.pi[row] = 1.0 / n
+        if settings.masked and not settings.allowed[h, s, a]:
+            policy.logits[row], policy.pi[row] = FORBIDDEN, 0.0
     return c
 
 
