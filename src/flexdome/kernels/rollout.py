@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from flexdome.kernels.jit import kernel
+from flexdome.kernels.together import TOGETHER, evaluate_together
 from flexdome.kernels.vectors import expectation, propagate_rows
 
-__all__ = ["Buffers", "add_up", "exact_values", "play", "play_episode", "roll_out", "write_policy"]
+__all__ = ["Buffers", "add_up", "exact_values", "finish", "play", "play_episode", "roll_out", "write_policy"]
 
 
 NEAR = 4096  # numbers of a dense model that are near at once: rows of so many are propagated in one pass
@@ -40,7 +41,6 @@ def transition(p_flat, nxt_flat, row, K, u):
     return k if nxt_flat.size == 0 else nxt_flat[row * K + k]
 
 
-@kernel(inline=True)
 @kernel(inline="late")
 def uniform_masses(settings, h, s, mass, x):
     """``x`` of the actions of state s: ``mass``, shared by those that are allowed."""
@@ -69,6 +69,7 @@ def draw_allowed(settings, h, s, u):
     return last
 
 
+@kernel(inline=True)
 def exact_values(settings, cell_of, pi, C, p, nxt, f, mu, values, q, x):
     """V_r and every V_d of the current policy under the true model, from one forward pass: ``values`` (1 + m,).
 
@@ -95,9 +96,9 @@ def exact_values(settings, cell_of, pi, C, p, nxt, f, mu, values, q, x):
             else:
                 for a in range(A):
                     x[s * A + a] = mass / A
-        for begin in range(0, S if h + 1 < H else 0, together):
                 if settings.masked:
                     uniform_masses(settings, h, s, mass, x)
+        for begin in range(0, S if h + 1 < H else 0, together):
             n, mass = min(together, S - begin), 0.0
             for s in range(begin, begin + n):
                 mass = max(mass, q[h % 2, s])
@@ -141,9 +142,9 @@ def roll_out(settings, cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, 
             a = draw(pi, h * A * C + c, C, A, u_action[t, h])
         else:
             a = min(int(u_action[t, h] * A), A - 1)
-        actions[h] = a
             if settings.masked:
                 a = draw_allowed(settings, h, s, u_action[t, h])
+        actions[h] = a
         s = step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, rewards, utilities)
         states[h + 1] = s
 
@@ -161,17 +162,70 @@ class Buffers(NamedTuple):
     step: np.ndarray  # (3, W): weights, estimated values, untried values
     alpha: np.ndarray  # (m,)
     none: np.ndarray  # (0, 0)
+    kept: np.ndarray  # (TOGETHER, H * S * A) policies to be evaluated together; of size 0 where each is at once
+    pending: np.ndarray  # (1 + TOGETHER,) int64, how many there are, and of which episodes
+    kept_values: np.ndarray  # (TOGETHER, 1 + m)
+    kept_q: np.ndarray  # (2, S * TOGETHER)
+    kept_x: np.ndarray  # (S * A * TOGETHER,)
+
+
+@kernel(inline="late")
+def keep_policy(core, settings, truth, t, out, buffers):
+    """Put the current policy beside those that wait to be evaluated; when there are enough, they are."""
+    H, S, A, C = truth[2].shape[1], truth[2].shape[2], settings.A, settings.C
+    cell_of, pi = core.counts.cell_of, core.policy.pi
+    kept, pending = buffers.kept, buffers.pending
+    b = pending[0]
+    for h in range(H):
+        for s in range(S):
+            c = np.int64(cell_of[h, s]) - 1
+            at = (h * S + s) * A
+            if c >= 0:
+                for a in range(A):
+                    kept[b, at + a] = pi[(h * A + a) * C + c]
+            else:
+                n = A
+                if settings.masked:
+                    n = 0
+                    for a in range(A):
+                        n += settings.allowed[h, s, a]
+                for a in range(A):
+                    kept[b, at + a] = -float(n)
+                    if settings.masked and not settings.allowed[h, s, a]:
+                        kept[b, at + a] = 0.0
+    pending[0] = b + 1
+    pending[1 + b] = t
+    if b + 1 == TOGETHER:
+        finish(truth, out, buffers)
+
+
+@kernel
+def finish(truth, out, buffers):
+    """Evaluate the policies that wait, and write V_r and V_d of each to its row of ``out``."""
+    p, _, f, mu = truth
+    pending, values = buffers.pending, buffers.kept_values
+    if pending[0] > 0:
+        evaluate_together(p, f, mu, buffers.kept, values, buffers.kept_q, buffers.kept_x)
+        for b in range(pending[0]):
+            for j in range(values.shape[1]):
+                out[pending[1 + b], j] = values[b, j]
+        pending[0] = 0
 
 
 @kernel(inline=True)
 def write_policy(core, settings, truth, t, exact, out, buffers):
-    """Of the current policy, to row t of ``out``: V_r and V_d where ``exact[t]``, and lam."""
+    """Of the current policy, to row t of ``out``: V_r and V_d where ``exact[t]``, and lam.
+
+    On a large dense model V_r and V_d come later, those of several episodes together; the last by :func:`finish`.
+    """
     p, nxt, f, mu = truth
     values, lam = buffers.values, core.policy.lam
     m = lam.size
     for i in range(m):
         out[t, 1 + m + i] = lam[i]
-    if exact[t]:
+    if exact[t] and buffers.kept.size > 0:
+        keep_policy(core, settings, truth, t, out, buffers)
+    elif exact[t]:
         exact_values(
             settings, core.counts.cell_of, core.policy.pi, settings.C, p, nxt, f, mu, values, buffers.q, buffers.x
         )  # fmt: skip

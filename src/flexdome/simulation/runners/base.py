@@ -19,8 +19,11 @@ from flexdome.cmdp.validation import Float
 from flexdome.kernels.borrow import hold
 from flexdome.kernels.lanes import BLOCK
 from flexdome.kernels.rollout import Buffers
+from flexdome.kernels.together import TOGETHER
 
 __all__ = ["Chunk", "Draws", "Runner", "buffers_of"]
+
+LARGE = 2**17  # probabilities of a step, a megabyte: from here on policies are evaluated together
 
 
 class Draws(NamedTuple):
@@ -80,6 +83,8 @@ class Runner(ABC):
 def buffers_of(cmdp: CMDP, W: int = BLOCK) -> Buffers:
     """Work space for one episode; ``W`` is how many values a learner's model has side by side."""
     H, S, A, m = cmdp.horizon, cmdp.states, cmdp.actions, cmdp.constraints
+    large = cmdp.model.nxt.size == 0 and S * S * A >= LARGE
+    beside = TOGETHER if large else 0
     buffers = Buffers(
         states=np.zeros(H + 1, dtype=np.int64),
         actions=np.zeros(H, dtype=np.int64),
@@ -91,5 +96,10 @@ def buffers_of(cmdp: CMDP, W: int = BLOCK) -> Buffers:
         step=np.zeros((3, W)),
         alpha=np.zeros(m),
         none=np.zeros((0, 0)),
+        kept=np.zeros((beside, H * S * A if large else 0)),
+        pending=np.zeros(1 + beside, dtype=np.int64),
+        kept_values=np.zeros((beside, 1 + m)),
+        kept_q=np.zeros((2, S * beside)),
+        kept_x=np.zeros(S * A * beside),
     )
     return hold(buffers)

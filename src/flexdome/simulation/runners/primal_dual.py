@@ -9,7 +9,7 @@ import numpy as np
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER
-from flexdome.kernels.rollout import play_episode
+from flexdome.kernels.rollout import finish, play_episode
 from flexdome.learners.primal_dual.anchor_kernels import learn_anchored
 from flexdome.learners.primal_dual.kernels import learn
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
@@ -52,6 +52,7 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
         for i in range(m):
             out[t, 2 + 3 * m + i] = alpha[i]
         played[0] += 1
+    finish(truth, out, buffers)
     return eta.size
 
 
@@ -81,6 +82,7 @@ def run_anchored(
             out[t, 1 + 2 * m + j] = v[j]
         for i in range(m):
             out[t, 2 + 3 * m + i] = alpha[i]
+    finish(truth, out, buffers)
     return eta.size
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER
-from flexdome.kernels.rollout import add_up, play, play_episode, write_policy
+from flexdome.kernels.rollout import add_up, finish, play, play_episode, write_policy
 from flexdome.learners.proximal.data_kernels import Report
 from flexdome.learners.proximal.plan_kernels import learn_proximal
 from flexdome.learners.proximal.state import BY_CONSTRAINT, report_of
@@ -45,6 +45,7 @@ def run_proximal(
             add_up(t, out, buffers)
             observed = thresholds[t] if thresholds.size > 0 else buffers.none
         learn_proximal(core, own, settings, choices, states, actions, rewards, utilities, observed, played)
+    finish(truth, out, buffers)
     return exact.size
 
 
