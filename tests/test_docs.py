@@ -9,10 +9,12 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import flexdome as fd
 from flexdome.experiments import load_experiment
+from flexdome.ranking.published import SCHEMA
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
@@ -20,6 +22,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 import bookmaker  # noqa: E402
 from bookmaker.docstrings import parts  # noqa: E402
 from bookmaker.learners import page as learner_page  # noqa: E402
+from bookmaker.measured import measured  # noqa: E402
 from bookmaker.pictures import PICTURES  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -123,6 +126,30 @@ def test_the_page_of_a_learner_tells_every_option_and_what_it_is(id):
     rows = [row for row in options.splitlines() if row.startswith("| `")]
     assert len(rows) >= 2
     assert [row for row in rows if not row.split("|")[3].strip()] == []
+
+
+def test_the_page_of_a_learner_has_its_rows_of_the_ranking():
+    row = {
+        "learner": "Mine",
+        "id": "mine",
+        "code": "{}",
+        "options": '{"c": 2}',
+        "told": "{}",
+        "seed": 300,
+        "episodes": 20,
+    }
+    rows = [
+        row | {"family": "media-v1", "strong_regret": 1234.0, "strong_violation": 0.5, "late_violation": 0.0},
+        row | {"family": "media-v1", "learner": "Other", "id": "other", "strong_regret": 9.0, "strong_violation": 0.1},
+        row | {"family": "tight-v1", "failure": "no plan"},
+    ]
+    page = measured("mine", pl.DataFrame(rows, schema=SCHEMA))
+    assert page[0] == (
+        "Place 2 of 2 in [the ranking](../ranking.md), with a score of -1.00. 20 episodes, 2 families, seeds 300; "
+        "failed runs: 1. With `c = 2`."
+    )
+    assert page[-2:] == ["| `media-v1` | 1 | 1,234 | 0.5 | 0 |", "| `tight-v1` | 0 | failed | failed | failed |"]
+    assert measured("nobody", pl.DataFrame(rows, schema=SCHEMA))[0].startswith("It is not among")
 
 
 def test_a_docstring_is_taken_apart_where_its_formula_begins():

@@ -12,6 +12,7 @@ from flexdome.learners import Entry
 from flexdome.learners.registry import UNCLAIMED
 
 from .docstrings import options_table, parts, text_of
+from .measured import measured, numbers
 
 __all__ = ["contents", "name_of", "page", "snippet"]
 
@@ -69,6 +70,7 @@ def page(id: str) -> str:
     lines += ["## Options", "", options_table(cls, ("problem",), SHARED), ""]
     lines += ["## What it needs", "", *needs(entry), "", "## What is claimed", "", *claims(entry), ""]
     lines += ["## What is reconstructed", "", *reconstructed(entry, own), ""]
+    lines += ["## What was measured", "", *measured(id, numbers()), ""]
     for name, text in sections.items():
         lines += [f"## {name}", "", text, ""]
     lines += ["## Versions", "", *versions(entry), "", "## More", "", more(entry)]

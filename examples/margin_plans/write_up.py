@@ -33,7 +33,7 @@ def write_up(out: Path, episodes: int | None = None, rank: bool = False) -> None
     shorter = () if episodes is None else ("--episodes", episodes)
     flexdome("run", EXPERIMENT, "--out", out, *shorter)
     for name, how in (("table", ("--metrics", *METRICS)), ("differences", ("--baseline", "FlexDOME"))):
-        printed = flexdome("compare", EXPERIMENT, "--out", out, *shorter, *how, "--format", "latex")
+        printed = flexdome("compare", EXPERIMENT.stem, "--out", out, *how, "--format", "latex")
         first = printed.index(r"\begin{tabular}", printed.index(r"\end{tabular}") if name == "differences" else 0)
         table = printed[first : printed.index(r"\end{tabular}", first) + len(r"\end{tabular}")]
         (out / f"{name}.tex").write_text(table + "\n", encoding="utf-8")

@@ -1,0 +1,65 @@
+"""What the package itself measured of a learner: its rows of the published ranking."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+
+from flexdome.errors import FlexDOMEError
+from flexdome.ranking import family_table, overall_table, published
+
+__all__ = ["measured", "numbers"]
+
+
+def numbers() -> pl.DataFrame | None:
+    """The published numbers, if they come with this package."""
+    try:
+        return published()
+    except FlexDOMEError:
+        return None
+
+
+def measured(id: str, frame: pl.DataFrame | None) -> list[str]:
+    """The lines of a page; a learner may be ranked in more than one setting."""
+    if frame is None:
+        return ["No numbers of [the ranking](../ranking.md) come with this package."]
+    names = frame.filter(pl.col("id") == id)["learner"].unique(maintain_order=True).to_list()
+    if not names:
+        return ["It is not among the learners of [the ranking](../ranking.md)."]
+    overall = overall_table(frame)
+    lines: list[str] = []
+    for name in names:
+        rows = frame.filter(pl.col("learner") == name)
+        own = overall.filter(pl.col("learner") == name).row(0, named=True)
+        place = overall["learner"].to_list().index(name) + 1
+        seeds = sorted(rows["seed"].unique().to_list())
+        lines += [f"### {name}", ""] if len(names) > 1 else []
+        lines += [
+            f"Place {place} of {overall.height} in [the ranking](../ranking.md), with a score of {own['score']:+.2f}. "
+            f"{rows['episodes'][0]:,} episodes, {own['families']} families, seeds {', '.join(map(str, seeds))}"
+            + (f"; failed runs: {own['failed']}." if own["failed"] else ".")
+            + settings(rows),
+            "",
+            "| family | runs | strong regret | strong violation | late violation, worst run |",
+            "|---|---:|---:|---:|---:|",
+        ]
+        for row in family_table(frame, name).iter_rows(named=True):
+            cells = (shown(row[column]) for column in ("regret", "violation", "late"))
+            lines += [f"| `{row['family']}` | {row['n']} | {' | '.join(cells)} |"]
+        lines += [""]
+    return lines[:-1]
+
+
+def settings(rows: pl.DataFrame) -> str:
+    """The options and what it was told, where they are not the defaults."""
+    options, told = (json.loads(rows[column][0]) for column in ("options", "told"))
+    said = [f"{name} = {value!r}" for name, value in {**options, **told}.items()]
+    return f" With `{', '.join(said)}`." if said else ""
+
+
+def shown(value: float | None) -> str:
+    """A number of a table; a run that failed has none."""
+    if value is None:
+        return "failed"
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.2g}" if value else "0"
