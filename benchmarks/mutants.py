@@ -11,7 +11,8 @@ perhaps ``-k``), the quickest first, are to notice. Each mutant is a child of th
 stands for the source file when it is imported, and which runs those tests until one fails. Children are forked after
 the libraries were imported and the kernels loaded, so that a mutant takes about a second: mutation tools that start an
 interpreter for each take hours here, and those that switch between versions of a function do not reach tables of
-constants at the top of a module.
+constants at the top of a module. Machine code is kept for the text on disk and would hide a change, so a target of
+kernels says ``compiled = false``: its children run them, and whatever was not imported before, as plain Python.
 
 A mutant that no test notices is a survivor. Survivors that change no formula (a tolerance inside a solver, the size of
 a chunk) are listed in ``mutants.toml``, each with its reason; any other is printed and the command exits with 1. So
@@ -165,15 +166,16 @@ class _Finder:
         )  # fmt: skip
 
 
-def _warm() -> None:
-    """Import what no mutant changes, and load every kernel, by a few episodes of each learner."""
+def _warm(learners: bool) -> None:
+    """Import what no mutant changes, and load the kernels: planning's, and by a few episodes those of each learner."""
     for name in LIBRARIES:
         importlib.import_module(name)
     import flexdome as fd
 
     cmdp = fd.make_cmdp("independent-v1", states=3, actions=2, horizon=2)
     safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
-    for id in fd.LEARNERS:
+    fd.iterate(cmdp, fd.Schedules(0.1, 0.1), 2)
+    for id in fd.LEARNERS if learners else ():
         needs = {"safe_policy": safe} if "safe policy" in fd.LEARNERS[id].needs else {}
         learner = fd.make_learner(id, cmdp.problem(), episodes=3, **needs)
         fd.simulate(learner, cmdp)
@@ -183,7 +185,7 @@ def _warm() -> None:
             del sys.modules[name]
 
 
-def _child(mutant: Mutant | None, tests: list[str], log: Path, limit: int) -> None:
+def _child(mutant: Mutant | None, tests: list[str], log: Path, limit: int, compiled: bool) -> None:
     """Run the tests in this (forked) process, file after file, and leave it; 0 means that none failed."""
     os.setsid()
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))  # ends by itself, whatever the change does
@@ -196,6 +198,8 @@ def _child(mutant: Mutant | None, tests: list[str], log: Path, limit: int) -> No
         import pytest
 
         os.chdir(ROOT)
+        if not compiled:
+            importlib.import_module("numba").config.DISABLE_JIT = True
         if mutant is not None:
             sys.meta_path.insert(0, _Finder(mutant))
         options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--no-header"]
@@ -212,9 +216,21 @@ def _child(mutant: Mutant | None, tests: list[str], log: Path, limit: int) -> No
         os._exit(0 if code == 0 else 1)
 
 
+@dataclass(frozen=True)
+class Tests:
+    """What is to notice: tests, as pytest takes them, with kernels compiled or as plain Python."""
+
+    tests: tuple[str, ...]
+    compiled: bool
+    learners: bool  # whether they run learners, whose kernels are then loaded before
+
+
+Work = tuple[Mutant | None, Tests]
+
+
 @dataclass
 class _Running:
-    work: tuple[Mutant | None, list[str]]
+    work: Work
     log: Path
 
 
@@ -223,14 +239,12 @@ class Outcome:
     """Whether the tests failed, and how many seconds of processor time they took."""
 
     mutant: Mutant | None
-    tests: list[str]
+    tests: Tests
     noticed: bool
     seconds: float
 
 
-def run(
-    work: list[tuple[Mutant | None, list[str]]], workers: int, logs: Path, limits: dict[tuple[str, ...], int]
-) -> Iterator[Outcome]:
+def run(work: list[Work], workers: int, logs: Path, limits: dict[Tests, int]) -> Iterator[Outcome]:
     """The outcome of each, as they come."""
     running: dict[int, _Running] = {}
     queue = list(reversed(work))
@@ -243,7 +257,7 @@ def run(
                 count += 1
                 pid = os.fork()
                 if pid == 0:
-                    _child(mutant, tests, log, limits.get(tuple(tests), LONGEST))
+                    _child(mutant, list(tests.tests), log, limits.get(tests, LONGEST), tests.compiled)
                 running[pid] = _Running((mutant, tests), log)
             pid, status, used = os.wait4(-1, 0)
             item = running.pop(pid)
@@ -257,10 +271,11 @@ def run(
 
 def plan(
     settings: dict[str, list[dict[str, object]]], wanted: list[str]
-) -> tuple[list[tuple[Mutant, list[str]]], list[dict[str, object]]]:
+) -> tuple[list[tuple[Mutant, Tests]], list[dict[str, object]]]:
     """All mutants with the tests that are to notice, and the list of those that change no formula."""
     work, seen = [], set()
     for target in settings["target"]:
+        tests = Tests(tuple(target["tests"]), bool(target.get("compiled", True)), bool(target.get("learners", True)))
         for pattern in target["sources"]:
             paths = sorted(SOURCES.glob(pattern))
             if not paths:
@@ -269,7 +284,7 @@ def plan(
                 if path in seen or (wanted and not any(str(path).endswith(end) for end in wanted)):
                     continue
                 seen.add(path)
-                work += [(mutant, list(target["tests"])) for mutant in mutants_of(path)]
+                work += [(mutant, tests) for mutant in mutants_of(path)]
     return work, settings.get("harmless", [])
 
 
@@ -316,12 +331,12 @@ def main() -> int:
         return 0
     options.logs.mkdir(exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    _warm()
+    _warm(any(tests.learners for _, tests in work))
     began = time.monotonic()
-    limits: dict[tuple[str, ...], int] = {}
-    sets = sorted({tuple(tests) for _, tests in work})
-    for unchanged in run([(None, list(tests)) for tests in sets], options.workers, options.logs, {}):
-        limits[tuple(unchanged.tests)] = int(PATIENCE * unchanged.seconds) + 10
+    limits: dict[Tests, int] = {}
+    sets = list(dict.fromkeys(tests for _, tests in work))
+    for unchanged in run([(None, tests) for tests in sets], options.workers, options.logs, {}):
+        limits[unchanged.tests] = int(PATIENCE * unchanged.seconds) + 10
         if unchanged.noticed:
             print(f"the tests fail without any change: see {options.logs}")
             return 1

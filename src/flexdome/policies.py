@@ -16,8 +16,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import reprlib
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ __all__ = ["FORMATS", "Policy", "draw_action"]
 Float = npt.NDArray[np.float64]
 FORMAT, VERSION = "flexdome-policy", 1
 ROWS = 1e-9
+LONGEST = 2**28  # entries of what is no array yet
 
 
 def draw_action(pi: Float, u: float) -> int:
@@ -63,7 +65,7 @@ class Policy:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        pi = np.array(self.policy, dtype=np.float64)
+        pi = _floats("policy", self.policy)
         if pi.ndim != 3 or 0 in pi.shape:
             raise ValidationError(f"policy has shape {pi.shape}; it must be (H, S, A)")
         bad = ~((pi >= 0.0).all(axis=-1) & (np.abs(pi.sum(axis=-1) - 1.0) <= ROWS))
@@ -75,10 +77,12 @@ class Policy:
             given = getattr(self, name)
             if given is None:
                 continue
-            array = np.array(given, dtype=np.float64)
+            array = _floats(name, given)
             if array.shape != (shape if name == "visits" else (*array.shape[:1], *pi.shape)):
                 raise ValidationError(f"{name} has shape {array.shape}; that does not go with a policy of {pi.shape}")
             self._put(name, array)
+        if not isinstance(self.provenance, Mapping):
+            raise ValidationError(f"provenance is {_shown(self.provenance)}; it must be a mapping")
 
     def _put(self, name: str, array: Float) -> None:
         array.flags.writeable = False
@@ -91,8 +95,9 @@ class Policy:
         """
         H, _, A = self.policy.shape
         _check("h", h, H)
-        if not 0.0 <= u < 1.0:
-            raise ValidationError(f"u is {u!r}; it must lie in [0, 1)")
+        number = isinstance(u, (int, float, np.integer, np.floating)) and not isinstance(u, (bool, np.timedelta64))
+        if not number or not 0.0 <= u < 1.0:
+            raise ValidationError(f"u is {_shown(u)}; it must lie in [0, 1)")
         a = draw_action(self.policy[h, self._state(s)], u)
         return self._names("action", A)[a] if isinstance(s, str) and "action_names" in self.provenance else a
 
@@ -165,14 +170,18 @@ class Policy:
 
     def to_bytes(self, suffix: str) -> bytes:
         """The file of this policy, by its suffix: ``.json``, ``.csv``, ``.npz`` or ``.h``."""
-        if suffix not in FORMATS:
-            raise ValidationError(f"suffix is {suffix!r}; it must be {' or '.join(FORMATS)}")
-        return FORMATS[suffix](self)
+        known = str.__str__(suffix) if isinstance(suffix, str) else ""
+        if known not in FORMATS:
+            raise ValidationError(f"suffix is {_shown(suffix)}; it must be {' or '.join(FORMATS)}")
+        return FORMATS[known](self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read a ``.json``, ``.csv`` or ``.npz`` file; one that is damaged or of another kind is refused."""
-        target = Path(path)
+        try:
+            target = Path(os.fsdecode(path))
+        except Exception as error:  # what is no path, or one whose methods fail
+            raise ValidationError(f"path is {_shown(path)}; it must be the path of a file") from error
         if target.suffix not in READERS:
             raise ValidationError(f"path is {str(target)!r}; it must end in {' or '.join(READERS)}")
         try:
@@ -199,7 +208,30 @@ class Policy:
 
 def _check(name: str, value: Any, size: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < size:
-        raise ValidationError(f"{name} is {value!r}; it must be a whole number from 0 to {size - 1}")
+        raise ValidationError(f"{name} is {_shown(value)}; it must be a whole number from 0 to {size - 1}")
+
+
+def _shown(value: Any) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        return f"a very large {type(value).__name__}"
+
+
+def _floats(name: str, value: Any) -> Float:
+    """A fresh float64 array of real numbers; NaN is one."""
+    try:
+        if not isinstance(value, np.ndarray) and isinstance(value, Sized) and len(value) > LONGEST:
+            raise ValidationError(f"{name} has {len(value)} entries; at most {LONGEST} are made an array")
+        raw = np.asarray(value)
+    except ValidationError:
+        raise
+    except Exception as error:  # whatever the methods of a foreign object raise
+        raise ValidationError(f"{name} is not a rectangular array: {type(error).__name__}") from error
+    if raw.dtype.kind not in "buif" or np.ma.is_masked(value):
+        raise ValidationError(f"{name} has dtype {raw.dtype}; it must hold real numbers, none of them masked")
+    with np.errstate(over="ignore"):  # an extended-precision number may become infinite
+        return np.array(raw, dtype=np.float64)
 
 
 def _as_json(policy: Policy) -> bytes:

@@ -161,6 +161,7 @@ def _as_policies(given: npt.ArrayLike, shape: tuple[int, ...], n: int) -> Float:
         isinstance(given, np.ndarray)
         and given.dtype == np.float64
         and given.flags.c_contiguous
+        and given.shape[-3:] == shape
         and rows_are_distributions(given.reshape(-1, shape[2]), ROW_TOLERANCE)
     ):
         array, single = given, False

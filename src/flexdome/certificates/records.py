@@ -23,7 +23,7 @@ from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.archive import PathLike, read_arrays, replacing
 from flexdome.cmdp.episode import LARGEST, refuse_impossible
 from flexdome.cmdp.problem import as_problem
-from flexdome.cmdp.validation import Float, as_array, as_raw, clipped, frozen, shown
+from flexdome.cmdp.validation import Float, as_array, as_raw, as_series, clipped, frozen, shown
 from flexdome.errors import FileFormatError, ValidationError
 
 __all__ = ["Recorded", "as_recorded", "load_episodes", "save_episodes"]
@@ -88,10 +88,7 @@ class Recorded:
     def from_episodes(cls, problem: Problem, episodes: Iterable[Episode]) -> Recorded:
         """Episodes one by one; a bad one names its place."""
         H, m = as_problem(problem).horizon, problem.constraints
-        try:
-            series = iter(episodes)
-        except TypeError as error:
-            raise ValidationError(f"episodes is {shown(episodes)}; it must be a series of Episodes") from error
+        series = as_series("episodes", episodes, "it must be a series of Episodes")
         parts: list[tuple[Any, ...]] = []
         for episode in series:
             if not isinstance(episode, Episode):

@@ -6,7 +6,7 @@ import math
 import operator
 import os
 import reprlib
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from itertools import islice
 from numbers import Real
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ __all__ = [
     "as_items",
     "as_positive",
     "as_raw",
+    "as_series",
     "as_text",
     "check_range",
     "check_room",
@@ -192,6 +193,14 @@ def as_items(name: str, value: Any, rule: str, most: int = 2**24) -> list[Any]:
     if len(items) > most:
         raise ValidationError(f"{name} has more than {most} entries; {rule}")
     return items
+
+
+def as_series(name: str, value: Any, rule: str) -> Iterator[Any]:
+    """The entries of a series one by one, none of them read yet; what a log raises while it is read comes through."""
+    try:
+        return iter(value)
+    except Exception as error:  # whatever a foreign object raises instead
+        raise ValidationError(f"{name} is {shown(value)}; {rule}") from error
 
 
 def check_range(name: str, array: Float, low: float, high: float, *, below: bool = False) -> None:

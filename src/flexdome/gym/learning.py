@@ -229,9 +229,9 @@ def _observer(env: Any, discretize: Any, states: int | None, seed: int) -> Grid 
     space: Any = getattr(env, "observation_space", None)
     if not hasattr(space, "n") or getattr(space, "start", 0) != 0:
         raise ValidationError(
-            f"observation_space is {shown(space)}; it must be Discrete, from 0 on, or discretize must be given"
+            f"env.observation_space is {shown(space)}; it must be Discrete, from 0 on, or discretize must be given"
         )
-    return _Numbered(as_int("observation_space.n", int(space.n), 1))
+    return _Numbered(as_int("env.observation_space.n", int(space.n), 1))
 
 
 class _Drive:

@@ -24,7 +24,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flexdome.cmdp import CMDP
-from flexdome.cmdp.validation import Float, as_array, as_distribution, as_float, as_int, as_items, check_range, shown
+from flexdome.cmdp.validation import (
+    Float,
+    as_array,
+    as_distribution,
+    as_float,
+    as_int,
+    as_items,
+    as_text,
+    check_range,
+    shown,
+)
 from flexdome.errors import ValidationError
 
 __all__ = ["TableCMDP", "Units", "calls_with_reward", "from_gymnasium"]
@@ -160,7 +170,7 @@ def from_gymnasium(
     np.clip(r, 0.0, 1.0, out=r)  # an expectation may lie a rounding error outside
     np.clip(c, 0.0, 1.0, out=c)
     start = np.append(mu, np.zeros(size - S))
-    label = name or getattr(getattr(env, "spec", None), "id", "")
+    label = as_text("name", name) or getattr(getattr(env, "spec", None), "id", "")
     made = TableCMDP.from_costs(p, r, c, limit, start, next_states=successors, horizon=H, name=label)
     return _with_units(made, units)
 
@@ -177,10 +187,10 @@ def _horizon(env: Any, horizon: Any) -> int:
 def _size(env: Any, field: str) -> int:
     space: Any = getattr(env, field, None)
     if not hasattr(space, "n"):
-        raise ValidationError(f"{field} is {shown(space)}; it must be Discrete")
+        raise ValidationError(f"env.{field} is {shown(space)}; it must be Discrete")
     if getattr(space, "start", 0) != 0:
-        raise ValidationError(f"{field}.start is {shown(space.start)}; it must be 0")
-    return as_int(f"{field}.n", int(space.n), 1)
+        raise ValidationError(f"env.{field}.start is {shown(space.start)}; it must be 0")
+    return as_int(f"env.{field}.n", int(space.n), 1)
 
 
 def _initial(env: Any, initial: Any) -> Any:

@@ -38,7 +38,7 @@ from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.archive import as_path
 from flexdome.cmdp.episode import Scaled
 from flexdome.cmdp.lock import lock_folder
-from flexdome.cmdp.validation import Float, as_float, shown, switch
+from flexdome.cmdp.validation import Float, as_float, as_series, shown, switch
 from flexdome.errors import FileFormatError, FlexDOMEError, OutputError, ValidationError
 from flexdome.learners import Learner, load_learner
 from flexdome.live.records import Torn, as_record, read_records
@@ -136,8 +136,8 @@ class Journal:
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Append logged episodes, and let the learner take them as data: all of them or, if one is bad, none."""
         self._check()
-        items = list(episodes)
-        data = self.learner.checked_episodes(items)
+        items: list[Episode] = []
+        data = self.learner.checked_episodes(_kept(episodes, items))
         body = struct.pack("<Q", len(data)) + b"".join(_episode_bytes(one) for one in data)
         self._tell(LOGGED, body, lambda: self.learner.preload(items))
 
@@ -278,6 +278,18 @@ class Journal:
             self._take_back(self._end)
         except OSError as error:
             raise OutputError(f"{self.path / LOG} cannot be written: {error.strerror or error}") from None
+
+
+def _kept(episodes: Iterable[Episode], items: list[Episode]) -> Iterator[Episode]:
+    """The episodes one by one, each put into ``items`` too: a log is read once."""
+    series = as_series("episodes", episodes, "it must be a series of Episodes")
+
+    def put() -> Iterator[Episode]:
+        for episode in series:
+            items.append(episode)
+            yield episode
+
+    return put()
 
 
 class _Known(Scaled):

@@ -33,7 +33,18 @@ import polars as pl
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.archive import as_path, write_whole
 from flexdome.cmdp.problem import as_problem
-from flexdome.cmdp.validation import Float, as_array, as_int, as_items, as_text, check_range, one_of, shown
+from flexdome.cmdp.validation import (
+    LARGEST_SIZE,
+    Float,
+    as_array,
+    as_int,
+    as_items,
+    as_series,
+    as_text,
+    check_range,
+    one_of,
+    shown,
+)
 from flexdome.errors import FileFormatError, ValidationError, unknown_name
 
 __all__ = ["read_episodes", "write_episodes"]
@@ -106,7 +117,7 @@ def read_episodes(
     names = _names(frame.columns, columns)
     if frame.height == 0:
         return []
-    H = None if horizon is None else as_int("horizon", horizon, 1)
+    H = None if horizon is None else as_int("horizon", horizon, 1, LARGEST_SIZE)
     after = None if end is None else as_int("end", end, 0)
     if after is not None and H is None:
         raise ValidationError("horizon is missing; it must be given where end is")
@@ -162,7 +173,7 @@ def write_episodes(
     costs = one_of("form", form, ("utilities", "costs")) == "costs"
     target = None if path is None else _suffix(as_path("path", path))
     parts = []
-    for k, episode in enumerate(as_items("episodes", episodes, "it must be a series of Episodes", 2**32)):
+    for k, episode in enumerate(as_series("episodes", episodes, "it must be a series of Episodes")):
         if not isinstance(episode, Episode):
             raise ValidationError(f"episodes[{k}] is {shown(episode)}; it must be an Episode")
         try:
@@ -220,6 +231,8 @@ def _suffix(path: Path) -> Path:
 
 
 def _as_frame(table: Any) -> pl.DataFrame:
+    if isinstance(table, pl.LazyFrame):
+        table = table.collect()
     if isinstance(table, pl.DataFrame):
         return table
     if isinstance(table, (str, os.PathLike)):

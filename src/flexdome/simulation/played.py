@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from flexdome.certificates import Recorded
 from flexdome.cmdp import CMDP
-from flexdome.cmdp.problem import Problem
+from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import as_int, check_room, instance_of
 from flexdome.errors import ValidationError
 from flexdome.planning.evaluation import as_policy
@@ -39,7 +39,7 @@ def play(
     >>> len(log), log.actions.shape == (10, cmdp.horizon)
     (10, True)
     """
-    known = cmdp.problem(slater_gap=_some_gap(cmdp)) if problem is None else problem
+    known = cmdp.problem(slater_gap=_some_gap(cmdp)) if problem is None else as_problem(problem)
     s, a, r, d, samples = played_arrays("episodes", cmdp, policy, episodes, seed, first)
     return Recorded.from_arrays(known, s, a, r, d, None if known.thresholds_known else samples)
 
