@@ -111,9 +111,10 @@ def write_sweep(results: Results, table: pl.DataFrame, score: str, over: str, st
 def put(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], format: str = "text") -> None:
     """Print a table for people, or as LaTeX, CSV or Markdown."""
     if format == "text":
-        table = plain_table(title, *head)
+        table = plain_table("", *head)
         for row in rows:
             table.add_row(*row)
+        print(title)  # by itself: a table folds its own title to its width
         show(table)
     elif format == "csv":
         sys.stdout.write(pl.DataFrame(list(rows), schema=list(head), orient="row").write_csv())

@@ -1,7 +1,7 @@
 """The ranking: one suite, published numbers, and where another learner stands among them."""
 
 from flexdome.ranking.entering import Standing, entrant, rank
-from flexdome.ranking.published import final_numbers, publish, published
+from flexdome.ranking.published import final_numbers, outdated, publish, published
 from flexdome.ranking.standing import family_table, overall_table, versus_table
 from flexdome.ranking.suite import QUICK, SUITE, entry_experiment, entry_learner, suite_experiments
 
@@ -14,6 +14,7 @@ __all__ = [
     "entry_learner",
     "family_table",
     "final_numbers",
+    "outdated",
     "overall_table",
     "publish",
     "published",

@@ -13,6 +13,7 @@ from flexdome.analysis.verdicts import number
 from flexdome.experiments import Store
 from flexdome.figures import pareto_figure, save
 from flexdome.ranking.entering import Standing
+from flexdome.ranking.published import outdated, published
 from flexdome.report import write_report
 from flexdome.report.markup import Markup, element, table
 
@@ -42,6 +43,9 @@ def sentences_of(standing: Standing) -> list[str]:
         said.append(f"{failed} of its runs failed, on {names}, and count as beaten there: {reasons}")
     if standing.same:
         said.append(f"Published as {', '.join(standing.same)}, which is left out of the tables.")
+    older = outdated(published().filter(pl.col("learner").is_in(standing.overall["learner"].to_list())))
+    if older:
+        said.append(f"Published with another version than the present one: {', '.join(older)}.")
     part = standing.overall.filter(pl.col("families") < standing.families.height)
     if part.height:
         rows = ", ".join(f"{row['learner']} ({row['families']})" for row in part.iter_rows(named=True))
@@ -90,7 +94,12 @@ def sections_of(standing: Standing) -> list[Section]:
             ("family", "regret", "violation", "late", "regret exp.", "violation exp.", "beats in both", "beaten by"),
             families,
         ),
-        (f"{standing.learner} against every other learner", ("learner", "families", "beats it", "is beaten"), versus),
+        (
+            f"{standing.learner} against every other learner: on how many families it beats the other in both, and is "
+            "beaten",
+            ("learner", "families", "beats", "is beaten"),
+            versus,
+        ),
     ]
 
 

@@ -25,9 +25,10 @@ from flexdome.cmdp.archive import as_path, write_whole
 from flexdome.cmdp.validation import as_items, instance_of
 from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, RunSpec, Store
+from flexdome.experiments.code import code_of, said_code
 from flexdome.ranking.suite import suite_experiments
 
-__all__ = ["FILE", "NUMBERS", "SCHEMA", "final_numbers", "publish", "published"]
+__all__ = ["FILE", "NUMBERS", "SCHEMA", "final_numbers", "outdated", "publish", "published"]
 
 FILE = "published.parquet"
 NUMBERS = (
@@ -116,6 +117,17 @@ def published() -> pl.DataFrame:
         )
     frame = pl.read_parquet(io.BytesIO(source.read_bytes()), glob=False)
     return as_table("published", frame, SCHEMA, nullable=(*NUMBERS, "failure", "made_with")).select(*SCHEMA)
+
+
+def outdated(table: pl.DataFrame) -> list[str]:
+    """The learners whose code is not the present one: ``"ProxDOME (version 4, now version 5)"``."""
+    table = as_table("table", table, {"learner": pl.String, "id": pl.String, "code": pl.String})
+    found = []
+    for learner, id, code in table.select("learner", "id", "code").unique(maintain_order=True).iter_rows():
+        then, now = json.loads(code), code_of(id)
+        if then != now:
+            found.append(f"{learner} ({said_code(then)}, now {said_code(now)})")
+    return found
 
 
 def publish(store: Store, path: Path | None = None) -> tuple[Path, pl.DataFrame]:

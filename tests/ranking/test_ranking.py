@@ -1,0 +1,191 @@
+"""The ranking: rules on small tables, and published numbers that can be computed again."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import flexdome as fd
+from flexdome.cli import main
+from flexdome.experiments import LearnerSpec, RunSpec, Store, named_experiment, run_experiments
+from flexdome.ranking import (
+    QUICK,
+    entrant,
+    entry_experiment,
+    entry_learner,
+    family_table,
+    final_numbers,
+    outdated,
+    overall_table,
+    published,
+    suite_experiments,
+    versus_table,
+)
+from flexdome.ranking.published import NUMBERS, SCHEMA
+
+
+def finals(*rows):
+    """Rows of family, learner, seed, regret, violation; a row without numbers failed."""
+    plain = [
+        {
+            "family": family,
+            "learner": learner,
+            "seed": seed,
+            "strong_regret": numbers[0] if numbers else None,
+            "strong_violation": numbers[1] if numbers else None,
+            "late_violation": numbers[1] / 2 if numbers else None,
+            "regret_exponent": 0.5 if numbers else None,
+            "violation_exponent": None,
+            "failure": None if numbers else "it broke",
+        }
+        for family, learner, seed, *numbers in rows
+    ]
+    kinds = {name: kind for name, kind in SCHEMA.items() if name in plain[0]}
+    return pl.DataFrame(plain, schema=kinds)
+
+
+def test_beating_needs_both_and_a_failure_is_beaten():
+    table = finals(
+        ("f", "a", 0, 1.0, 1.0),
+        ("f", "b", 0, 2.0, 1.0),  # beaten by a: more regret, as much violation
+        ("f", "c", 0, 0.5, 2.0),  # less regret, more violation: neither
+        ("f", "d", 0),
+    )
+    rows = {row["learner"]: row for row in overall_table(table).iter_rows(named=True)}
+    assert rows["a"]["score"] == pytest.approx(2 / 3)
+    assert rows["b"]["score"] == pytest.approx(0.0)
+    assert rows["c"]["score"] == pytest.approx(1 / 3)
+    assert rows["d"]["score"] == pytest.approx(-1.0)
+    assert rows["d"]["failed"] == 1
+    assert (rows["a"]["front"], rows["b"]["front"]) == (1, 0)
+    assert overall_table(table)["learner"].to_list() == ["a", "c", "b", "d"]
+    (mine,) = family_table(table, "a").iter_rows(named=True)
+    assert (mine["beats"], mine["beaten"]) == ("b, d", "")
+    (failed,) = family_table(table, "d").iter_rows(named=True)
+    assert (failed["regret"], failed["failed"], failed["beaten"]) == (None, 1, "a, b, c")
+
+
+def test_learners_are_compared_on_the_seeds_that_both_have():
+    table = finals(("f", "a", 0, 5.0, 0.0), ("f", "a", 1, 1.0, 0.0), ("f", "b", 1, 2.0, 0.0))
+    assert versus_table(table, "a").row(0) == ("b", 1, 1, 0)  # on seed 0 alone a would be far behind
+    with pytest.raises(fd.FlexDOMEError, match="unknown learner 'c'"):
+        versus_table(table, "c")
+
+
+def test_the_suite_has_more_than_twenty_families_and_its_quick_part_is_a_part_of_it():
+    whole = named_experiment("ranking")
+    assert len(whole.environments) >= 20
+    learner = entry_learner("flexdome", {"margin_scale": 5e-5})
+    small, full = entry_experiment(learner, quick=True), entry_experiment(learner)
+    assert {row.name for row in small.environments} == set(QUICK)
+    assert {run.id for run in small.runs()} < {run.id for run in full.runs()}
+    assert entry_learner("dope").problem.safe_slack == 0.5
+    assert entry_learner("flexdome").problem.safe_slack is None
+
+
+def test_the_published_numbers_say_which_runs_they_are_of():
+    """Every row is a run of the suite, whose id is that of the code which the row names."""
+    known = {(run.environment.name, run.learner.name, run.seed): run for s in suite_experiments() for run in s.runs()}
+    table = published()
+    assert table.columns == list(SCHEMA)
+    assert table["run"].n_unique() == table.height
+    for row in table.iter_rows(named=True):
+        run = known[row["family"], row["learner"], row["seed"]]
+        assert run.id_by(json.loads(row["code"])) == row["run"]
+        assert (row["failure"] is None) == (row["strong_regret"] is not None)
+
+
+def test_a_published_learner_whose_version_is_not_the_present_one_is_said_to_be_so():
+    table = published()
+    name = table["learner"][0]
+    older = table.with_columns(
+        pl.when(pl.col("learner") == name).then(pl.lit('{"version": 0}')).otherwise(pl.col("code")).alias("code")
+    )
+    assert f"{name} (version 0, now version " in ", ".join(outdated(older))
+
+
+@pytest.mark.parametrize(
+    ("learner", "family"),
+    [
+        ("FlexDOME, practical", "inventory-v1"),
+        ("RPD-OE", "traps-v1"),
+        ("DOPE", "factored-v1"),
+        ("ProxDOME", "media-v1"),
+    ],
+)
+def test_published_numbers_come_again(learner, family, tmp_path):
+    rows = published().filter(pl.col("learner") == learner, pl.col("family") == family)
+    if not rows.height or outdated(rows):
+        pytest.skip(f"{learner} on {family} is not published with its present version")
+    row = rows.row(0, named=True)
+    run = RunSpec(
+        environment={"id": family},
+        learner=LearnerSpec(id=row["id"], options=json.loads(row["options"]), problem=json.loads(row["told"])),
+        instance=row["instance"],
+        seed=row["seed"],
+        episodes=row["episodes"],
+    )
+    assert run.id == row["run"]
+    spec = named_experiment("ranking").changed(
+        seeds=(run.seed,), environments=(run.environment,), learners=(run.learner,)
+    )
+    store = Store(tmp_path)
+    run_experiments([spec], store)
+    (again,) = final_numbers(store, [spec]).iter_rows(named=True)
+    for name in NUMBERS:
+        assert again[name] == pytest.approx(row[name], rel=1e-6, abs=1e-9), name
+
+
+def test_a_learner_that_fails_on_a_family_is_ranked_with_that_said(tmp_path):
+    spec = entry_experiment(entry_learner("flexdome"), quick=True)
+    here = (pl.col("learner") == "FlexDOME", pl.col("family").is_in(QUICK), pl.col("seed") == 300)
+    own = published().filter(*here).head(2)
+    own = own.with_columns(pl.lit("flexdome").alias("learner"), pl.lit("x").alias("run"))
+    broken = own.with_row_index().with_columns(
+        *(pl.when(pl.col("index") == 0).then(None).otherwise(pl.col(name)).alias(name) for name in NUMBERS),
+        pl.when(pl.col("index") == 0).then(pl.lit("it broke")).alias("failure"),
+    )
+    standing = entrant(spec, broken.drop("index"), quick=True)
+    assert standing.families["failed"].to_list() == [1, 0]
+    assert standing.families["beaten"][0].count(",") > 5
+    from flexdome.ranking.page import sentences_of
+
+    assert any("it broke" in text for text in sentences_of(standing))
+    assert any("quick part" in text for text in sentences_of(standing))
+
+
+def test_the_command_prints_draws_and_writes_a_page(tmp_path, capsys, monkeypatch):
+    from flexdome.ranking import entering
+
+    def small(learner, quick=False):
+        spec = entry_experiment(learner, quick=True)
+        return spec.changed(environments=spec.environments[-1:], seeds=spec.seeds[:1])
+
+    monkeypatch.setattr(entering, "entry_experiment", small)
+    monkeypatch.setattr("flexdome.ranking.entry_experiment", small)
+    words = ["rank", "optcmdp-bonus", "--option", "replan=1.1", "--quick", "--workers", "0", "--out", str(tmp_path)]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "optcmdp-bonus, replan=1.1 is " in out
+    assert "against every other learner" in out
+    assert (tmp_path / "figures" / "rank-quick.png").stat().st_size > 1000
+    page = (tmp_path / "rank-quick.html").read_text()
+    assert "Where optcmdp-bonus, replan=1.1 stands" in page
+    numbers = pl.read_parquet(tmp_path / "figures" / "rank-quick.parquet")
+    assert np.isfinite(numbers["strong_regret"].drop_nulls().to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "LEARNER is missing"),
+        (["flexdom"], "did you mean flexdome"),
+        (["flexdome", "--option", "margin_scale=0,1"], "one setting is ranked at a time"),
+        (["flexdome", "--publish"], "publish takes no learner"),
+        (["--stored"], "stored is true without publish"),
+    ],
+)
+def test_wrong_words_are_one_line(words, message, capsys):
+    assert main(["rank", *words]) == 2
+    assert message in capsys.readouterr().err
