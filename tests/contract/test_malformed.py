@@ -24,6 +24,8 @@ from flexdome import experiments as ex
 from flexdome import figures as fg
 from flexdome import theory
 from flexdome.experiments import ExperimentSpec, Store
+from flexdome.experiments.requests import Request
+from flexdome.experiments.store import Failure
 from flexdome.learners import Learner
 from malformed import FILE, Call, episode, listed, policy, safe, told, world
 
@@ -109,6 +111,7 @@ def public() -> dict[str, Call]:
                 "seed": 0,
                 "evaluate_every": 1,
                 "snapshots": (),
+                "observer": None,
             },
             long=("episodes",),
         ),
@@ -304,13 +307,30 @@ def analyses() -> dict[str, Call]:
         ),
         "aggregate": Call(
             an.aggregate,
-            {"store": Ramp(), "experiment": results.experiment, "points": 5, "skip_missing": False, "threads": 1},
+            {
+                "store": Ramp(),
+                "experiment": results.experiment,
+                "points": 5,
+                "skip_missing": False,
+                "threads": 1,
+                "constraints": False,
+            },
         ),
         "Results": Call(readers, parts(), {"finals": ("seed", "instance")}, each=1),
         "summary": Call(
             an.summary,
             {"finals": finals, "by": ["environment", "learner"], "metrics": ["strong_regret", "wobble"], "seed": 0},
             {"finals": ("by", "metrics")},
+            each=1,
+        ),
+        "constraint_metrics": Call(an.constraint_metrics, {"constraints": 2}),
+        "metric_label": Call(an.metric_label, {"metric": "gap"}),
+        "Series.of": Call(an.Series(values, np.stack([values, -values])).of, {"metric": "violation_1"}),
+        "parse_score": Call(an.parse_score, {"text": "strong_regret"}, {"text": ("score",)}),
+        "ranked_settings": Call(
+            an.ranked_settings,
+            {"finals": finals, "score": "strong_regret", "over": "mean"},
+            {"finals": ("score",)},
             each=1,
         ),
         "sensitivity": Call(an.sensitivity, {"results": results, "option": "bonus_scale", "metrics": ["wobble"]}),
@@ -353,9 +373,29 @@ def figures() -> dict[str, Call]:
         ),
         "curves_figure": Call(
             fg.curves_figure,
-            {"rows": [fg.Row("one", curves)], "width": 6.0, "styles": {"a": style}, "share_y": False, "note": ""},
+            {
+                "rows": [fg.Row("one", curves)],
+                "width": 6.0,
+                "styles": {"a": style},
+                "share_y": False,
+                "note": "",
+                "metrics": ["gap"],
+                "log": "none",
+            },
         ),
-        "comparison_figure": Call(fg.comparison_figure, {"results": results, "width": 6.0}),
+        "comparison_figure": Call(
+            fg.comparison_figure, {"results": results, "width": 6.0, "metrics": ["gap"], "log": "none"}
+        ),
+        "sweep_figure": Call(
+            fg.sweep_figure,
+            {
+                "table": an.ranked_settings(results.finals),
+                "label": "x",
+                "width": 6.0,
+                "options": {"a": {"x": 1.0}, "b": {"x": 2.0}},
+            },
+            {"options": ("table",)},
+        ),
         "sensitivity_figure": Call(
             fg.sensitivity_figure,
             {"bonus": scales, "margin": scales, "chosen": {"bonus": 0.1}, "width": 6.0},
@@ -418,12 +458,16 @@ def stored(method: str, **rest: Any) -> Callable[..., Any]:
 
 def stores() -> dict[str, Call]:
     run, other = one_run(), one_run().model_copy(update={"seed": 7})
-    reading = ("folder", "has", "marker", "damage", "checkpoint", "tidy", "discard")
+    reading = ("folder", "has", "marker", "damage", "checkpoint", "tidy", "discard", "failure", "forgive")
     return {
         "Store": Call(Store, {"path": "store"}, {"path": ("a store is a directory",)}),
         **{f"Store.{method}": Call(stored(method), {"run": run}) for method in reading},
         "Store.read": Call(stored("read"), {"run": run, "columns": ["reward_gap"]}, {"columns": ("column",)}),
         "Store.experiments": Call(stored("experiments"), {"skipped": None}),
+        "Store.requests": Call(stored("requests"), {"skipped": None}),
+        "Store.stale": Call(stored("stale"), {"request": Request(ExperimentSpec(**asked()), {})}),
+        "Store.model": Call(stored("model"), {"digest": "0" * 64}, {"digest": FILE}),
+        "Store.fail": Call(stored("fail"), {"run": other, "failure": Failure(0, "x", "")}),
         "Store.remember": Call(stored("remember"), {"experiment": ExperimentSpec(**asked())}),
         "Store.append": Call(
             stored("append"), {"run": other, "columns": columns(2), "learner": b"x", "seconds": 0.0}
@@ -461,7 +505,7 @@ def experiments() -> dict[str, Call]:
             ex.make_engine, {"workers": 0, "cluster": None, "timeout": 1.0}, {"cluster": ("client", "workers")}
         ),
         "Processes": Call(ex.Processes, {"workers": 1}),
-        "Serial": Call(ex.Serial),
+        "Serial": Call(ex.Serial, {"raises": False}),
         "Cluster": Call(nowhere, {"client": "tcp://127.0.0.1:1"}),
         "EnvironmentSpec": Call(
             lambda **given: ex.EnvironmentSpec(**given),
@@ -472,6 +516,9 @@ def experiments() -> dict[str, Call]:
             lambda **given: ex.EnvironmentSpec(**given).make(0),
             {"file": "small.npz"},
             {"file": (*FILE, "environment", "path")},
+        ),
+        "EnvironmentSpec.sha256": Call(
+            lambda **given: ex.EnvironmentSpec(file="small.npz", **given), {"sha256": "0" * 64}
         ),
         "EnvironmentSpec.make": Call(run.environment.make, {"seed": 0}),
         "ProblemSpec": Call(
@@ -496,7 +543,16 @@ def experiments() -> dict[str, Call]:
         "ExperimentSpec.changed": Call(ExperimentSpec(**fields).changed, fields),
         "run_experiments": Call(
             ex.run_experiments,
-            {"experiments": [], "store": Store("store"), "engine": ex.Serial(), "watch": print, "chunk_seconds": 0.0},
+            {
+                "experiments": [],
+                "store": Store("store"),
+                "engine": ex.Serial(),
+                "watch": print,
+                "chunk_seconds": 0.0,
+                "limit": 9.0,
+                "force": False,
+                "check": True,
+            },
             own=("watch",),
             same=everything,
         ),

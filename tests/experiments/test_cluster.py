@@ -267,7 +267,7 @@ unshare --net --mount sh -c 'mount -t tmpfs none "$FOLDER" && test ! -e "$FOLDER
     cd "$FOLDER" && exec "$PYTHON" -m distributed.cli.dask_worker tcp://10.77.0.1:8786 --no-nanny --nthreads 1 \
         --host 10.77.0.2 --no-dashboard --local-directory "$FOLDER" --death-timeout 120' >"$FOLDER/worker.log" 2>&1 &
 worker=$!
-trap 'kill $worker $scheduler 2>/dev/null' EXIT
+trap 'kill -9 $worker $scheduler 2>/dev/null' EXIT
 until test "$(readlink /proc/$worker/ns/net)" != "$(readlink /proc/self/ns/net)"; do sleep 0.05; done
 ip link add here type veth peer name there netns $worker
 ip addr add 10.77.0.1/24 dev here

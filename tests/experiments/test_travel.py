@@ -8,8 +8,9 @@ import pytest
 
 import flexdome as fd
 from flexdome.cli import main
-from flexdome.experiments import ExperimentSpec, Processes, Store, code, make_engine, run_experiments
+from flexdome.experiments import ExperimentSpec, Processes, Store, code, load_experiment, make_engine, run_experiments
 from flexdome.experiments.labels import sealed
+from flexdome.report.again import curve_toml
 
 LEARNER = """
 import time
@@ -77,6 +78,8 @@ def test_a_store_that_was_moved_and_lost_its_model_file_has_all_it_needs(tmp_pat
     assert run_experiments([found], store, force=True).computed == 2
     assert before == {run.id: (store.folder(run) / "history.parquet").read_bytes() for run in found.runs()}
     assert "tmp" not in next(store.path.glob("experiments/*.json")).read_text()
+    (store.path / "curve.toml").write_text(curve_toml(found, "model", "ours"))
+    assert load_experiment(store.path / "curve.toml").id == asked.id
 
 
 def test_a_request_from_before_models_were_copied_finds_its_results(tmp_path, model):

@@ -53,7 +53,7 @@ from flexdome.experiments.files import (
     require_folder,
     write,
 )
-from flexdome.experiments.labels import FORMAT, OURS, check_label, label_of, listed_files, sealed
+from flexdome.experiments.labels import FORMAT, OURS, SHA256, check_label, label_of, listed_files, sealed
 from flexdome.experiments.requests import MODELS, REQUESTS, Request, read_request, read_requests, write_request
 from flexdome.experiments.specs import ExperimentSpec, RunSpec
 from flexdome.experiments.tables import as_facts, as_frame, check_episodes, check_learner_file
@@ -173,6 +173,8 @@ class Store:
 
     def requests(self, skipped: Callable[[str], None] | None = None) -> list[Request]:
         """The same with what is known of the code that learners were then; also what was asked for twice."""
+        if skipped is not None and not callable(skipped):
+            raise ValidationError(f"skipped is {shown(skipped)}; it must be a function or None")
         found = []
         for path in read_requests(self.path):
             try:
@@ -208,7 +210,9 @@ class Store:
 
     def model(self, digest: str) -> bytes:
         """The store's copy of the model file with this SHA-256."""
-        return read_checked(self.path / MODELS / f"{as_text('digest', digest)}.npz", digest)
+        if not isinstance(digest, str) or not SHA256.fullmatch(digest):
+            raise ValidationError(f"digest is {shown(digest)}; it must be 64 hexadecimal digits")
+        return read_checked(self.path / MODELS / f"{digest}.npz", digest)
 
     def checkpoint(self, run: RunSpec) -> tuple[Checkpoint | None, str | None]:
         """Where an incomplete run stands, and what was wrong with its files if it must start anew."""
@@ -270,6 +274,7 @@ class Store:
     def fail(self, run: RunSpec, failure: Failure) -> None:
         """Keep why a run failed, beside what there is of it."""
         folder = self.folder(run)
+        instance_of("failure", failure, Failure)
         make_folder(folder)
         told = {"episode": failure.episode, "reason": failure.reason, "traceback": failure.traceback}
         write(folder / FAILURE, sealed({**label_of(run), **told}))

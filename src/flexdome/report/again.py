@@ -42,7 +42,7 @@ def command(spec: ExperimentSpec) -> str | None:
 
 
 def curve_toml(spec: ExperimentSpec, environment: str, learner: str) -> str:
-    """An experiment of one curve; a model file is named without its folder.
+    """An experiment of one curve; a model file is named without its folder, one of a store by its place there.
 
     >>> from flexdome.experiments import named_experiment
     >>> print(curve_toml(named_experiment("fixed").changed(seeds=(0, 1)), "paper-v1", "Vanilla PD"))
@@ -66,7 +66,8 @@ def curve_toml(spec: ExperimentSpec, environment: str, learner: str) -> str:
         head["instance"] = spec.instance
     tables = {"environments": place.model_dump(mode="json"), "learners": who.model_dump(mode="json")}
     if place.file is not None:
-        tables["environments"]["file"] = place.file.name
+        kept = place.sha256 is not None  # in the store, by its content
+        tables["environments"]["file"] = f"models/{place.sha256}.npz" if kept else place.file.name
     lines = [f"{key} = {_toml(value)}" for key, value in head.items()]
     for name, row in tables.items():
         lines += ["", f"[[{name}]]"]

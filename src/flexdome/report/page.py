@@ -231,7 +231,7 @@ def _behind(spec: ExperimentSpec, results: Results, store: Store) -> Markup:
                 "Runs": ", ".join(run.id for run in runs),
             }
             if place.digest is not None and place.file is not None:
-                facts["Model"] = f"{place.file.name}, SHA-256 {place.digest}"
+                facts["Model"] = f"{place.name}, SHA-256 {place.digest}"
             terms = (part for key, text in facts.items() for part in (element("dt", key), element("dd", text)))
             blocks.append(
                 element(
@@ -249,7 +249,7 @@ def _again(spec: ExperimentSpec, environment: str, learner: str) -> list[Markup]
         text = curve_toml(spec, environment, learner)
     except FlexDOMEError as error:
         return [element("p", f"No file says this curve alone: {error}.")]
-    said = "This curve alone: save the lines below as curve.toml, then"
+    said = "This curve alone: save the lines below as curve.toml, in the directory of the results, then"
     run = element("code", "flexdome run curve.toml")
     return [element("p", said, " ", run), element("pre", element("code", text), tabindex="0")]
 
