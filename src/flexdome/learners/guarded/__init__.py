@@ -8,8 +8,12 @@ ROWS = (
     Entry(
         id="suredome",
         target="flexdome.learners.guarded.suredome:SureDOME",
-        version=1,
-        summary="ProxDOME's plans, each certified by fresh episodes of its own; ours",
+        version=2,
+        changes=(
+            "plans of a pessimistic model in the place of ProxDOME's, policies to learn with that try all that is "
+            "plausible, bets that rise fast, and a main policy that is kept while another would not pay",
+        ),
+        summary="plans on what was seen, each certified by fresh episodes of its own; ours",
         citation="this library; docs/suredome.md",
         regret=UNCLAIMED,
         violation="zero, strong",
@@ -19,7 +23,8 @@ ROWS = (
     Entry(
         id="guard",
         target="flexdome.learners.guarded.guard:Guarded",
-        version=1,
+        version=2,
+        changes=("bets that rise fast; ten policies are kept in the place of sixteen",),
         summary="any learner's policies, each certified by fresh episodes of its own; ours",
         citation="this library; docs/suredome.md",
         regret=UNCLAIMED,

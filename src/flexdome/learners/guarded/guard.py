@@ -5,7 +5,7 @@ hold at all times (:mod:`flexdome.learners.guarded.ledger`). Nothing is asked of
 
     policies = {0: the known safe policy, l_0 = its utilities}
     an epoch, begun after t episodes, of n = max(50, t / 2), or max(50, t) once a base was found:
-      freeze the learner's policy as candidate k, with confidence delta_k = 6 delta / (pi^2 k^2 m); l_k = 0
+      freeze the learner's policy as candidate k, with confidence delta_k = 10 delta / ((k + 9) (k + 10) m); l_k = 0
       in each episode, while k is a candidate:
         play k with probability gamma_jk and j otherwise, j the base with the smallest (r* - r_j) (1 - gamma) / gamma
         the episode moves the bounds of the policy that played it, and of no other; the learner learns from all
@@ -15,23 +15,16 @@ hold at all times (:mod:`flexdome.learners.guarded.ledger`). Nothing is asked of
 r_k is the mean of the rewards that policy k brought, r* the largest of them (and H / 1000). A policy whose bounds are
 below alpha is of use too: it is played as often as the room of a base allows. **Safety** (docs/suredome.md): with
 probability 1 - delta every mixture that is ever played has V_{d_i} >= alpha_i for every i.
-
-Thresholds that are sampled take half of delta, in equal shares, each through an upper sequence of its own where its law
-is declared (``threshold_range`` or ``threshold_scale``, as for :func:`flexdome.certify`). Where nothing is declared,
-the mean sample of an episode is to lie in [0, H], as the threshold does; one that does not is refused.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from flexdome.certificates import kernels
-from flexdome.certificates.thresholds import TUNED, Laws, as_laws
+from flexdome.certificates import Seen
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.episode import Scaled
 from flexdome.cmdp.mask import refuse_forbidden
@@ -39,17 +32,14 @@ from flexdome.cmdp.validation import Float, frozen, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.files import rebuilt_learner, stored_learner
-from flexdome.learners.guarded.ledger import Ledger
-from flexdome.learners.guarded.status import GuardStatus
-from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
-from flexdome.learners.state import EXACT, LARGEST_SUM, Arrays, StateReader
+from flexdome.learners.guarded.certified import Certified
+from flexdome.learners.guarded.kernels import CURRENT, KEEN, UNTIL
+from flexdome.learners.state import Arrays, StateReader
 from flexdome.learners.turn import changing, reading
 from flexdome.planning import SafePolicy
-from flexdome.theory.constants import as_confidence
 
 __all__ = ["Guard", "Guarded"]
 
-STREAM = 0x47554152  # of the draws between the policies of a mixture
 FIRST = 50  # episodes of the first epochs
 GROWTH = (0.5, 1.0)  # later ones, in all episodes before: while no other base is known, and after that
 ERRORS = 2.0  # by so many a candidate must be behind to be given up
@@ -57,7 +47,7 @@ ENOUGH = 300  # episodes of a candidate before its reward is looked at
 INNER = "learner."  # the arrays of the learner inside
 
 
-class Guarded(Learner):
+class Guarded(Certified):
     """A learner inside a guard; :func:`Guard` makes one from a learner that you have.
 
     Parameters
@@ -87,30 +77,13 @@ class Guarded(Learner):
         threshold_range: Any = None,
         threshold_scale: Any = None,
     ) -> None:
-        super().__init__(problem, episodes, seed)
-        self.safe_policy = as_safe_policy(self.id, problem, safe_policy)
-        self.delta = as_confidence(delta)
-        if self.delta == 1.0:
-            raise ValidationError("delta is 1.0; it must be less than 1: a guard that may always be wrong is none")
-        self._declared = (threshold_range, threshold_scale)
-        self.laws = self._as_laws()
-        self._sampled = np.zeros((problem.constraints, kernels.SIZE))
-        share = 0.5 * self.delta if self.laws.sampled.any() else self.delta
-        self.ledger = Ledger(self.safe_policy, share)
-        self._candidate, self._until, self._begun = 0, 0, 0
+        super().__init__(problem, episodes, seed, safe_policy, delta, threshold_range, threshold_scale)
         self._stored: dict[str, Any] | None = None
         if isinstance(inside, dict) and {"format", "learner", "options"} <= set(inside):  # of a file: its arrays follow
             self._stored = inside
             return
         self.learner = self._taken(inside, options)
-        self._begin()
-        self._decide()
-
-    def _as_laws(self) -> Laws:
-        """What is declared of the thresholds; where nothing is, that the mean sample of an episode lies in [0, H]."""
-        laws = as_laws(self.problem, *self._declared)
-        low, high = (np.where(laws.silent, end, given) for end, given in ((0.0, laws.low), (laws.horizon, laws.high)))
-        return replace(laws, low=low, high=high)
+        self.settle()
 
     def _taken(self, inside: Any, options: dict[str, Any] | None) -> Learner:
         from flexdome.learners import LEARNERS, make_learner
@@ -134,89 +107,33 @@ class Guarded(Learner):
         refuse_forbidden("inside.problem.uniform", theirs.uniform, ours.allowed)
         return inside
 
-    # -- what is played ---------------------------------------------------------------------------------------------
+    # -- what is played ------------------------------------------------------------------------------------------------
 
-    @property
-    def thresholds(self) -> Float:
-        """(m,) known, or upper bounds on those that are sampled, H at first."""
-        alpha, H = np.array(self.problem.thresholds), float(self.problem.horizon)
-        for i in np.flatnonzero(np.isnan(alpha)):
-            row, alpha[i] = self._sampled[i], H
-            if row[kernels.COUNT] > 0.0:
-                if math.isnan(self.laws.scale[i]):
-                    low, high = self.laws.low[i], self.laws.high[i]
-                    alpha[i] = min(H, high - (high - low) * row[kernels.BOUND])
-                else:
-                    width = kernels.mixture_width(row[kernels.COUNT], self._level, self.laws.scale[i], TUNED)
-                    alpha[i] = min(H, row[kernels.TOTAL] / row[kernels.COUNT] + width)
-        return alpha
-
-    @property
-    def _level(self) -> float:
-        """log(1 / a) of a threshold's sequence."""
-        return math.log(2.0 * max(int(self.laws.sampled.sum()), 1) / self.delta)
-
-    def _plan(self, length: int) -> tuple[Float, float]:
-        """The learner's policy for an epoch of ``length`` episodes, and what it holds its reward to be."""
-        return self.learner.policy, float(self.learner.beliefs().value)
-
-    def _begin(self) -> None:
-        """Begin an epoch with a new candidate."""
-        growth = GROWTH[int(self.ledger.has_found(self.thresholds))]
-        length = max(FIRST, int(growth * self.episode))
-        self._begun, self._until = self.episode, self.episode + length
-        keep = {self.ledger.policies[at].number for at in self.ledger.best(self.thresholds)[:2]}
-        policy, belief = self._plan(length)
-        self._candidate = self.ledger.freeze(policy, belief, length, keep)
-
-    def _decide(self) -> None:
-        """The mixture of the next episode: base, other policy, and the other's weight."""
-        ledger, alpha, at = self.ledger, self.thresholds, self._candidate
+    def settle(self) -> None:
+        """Begin an epoch with a new candidate if it is time, and decide what is played."""
+        ledger, alpha, places = self.ledger, self.thresholds, self.ledger.book.places
+        if self.episode >= places[UNTIL]:
+            self._begin(alpha)
+        at = ledger.place(int(places[CURRENT])) if places[KEEN] else 0
         if at and (ledger.is_base(at, alpha) or self._is_behind(at, alpha)):
-            self._candidate = 0
-        if self._candidate:
-            base, gamma = ledger.cheapest(at, alpha)
-            self._now = (base, at, gamma)
-        else:
-            self._now = ledger.best(alpha)
+            places[KEEN] = at = 0
+        ledger.decide(alpha, at)
+
+    def _begin(self, alpha: Float) -> None:
+        """Freeze the learner's policy, as the candidate of an epoch."""
+        growth = GROWTH[int(len(self.ledger.bases(alpha)) > 1)]
+        until = self.episode + max(FIRST, int(growth * self.episode))
+        beliefs = self.learner.beliefs()
+        values = np.append(beliefs.value, np.clip(beliefs.utilities, 0.0, self.problem.horizon))
+        self.ledger.freeze(self.learner.policy, values, alpha, keen=True, until=until)
 
     def _is_behind(self, at: int, alpha: Float) -> bool:
         """Whether a candidate earns less than what is known."""
-        one = self.ledger.policies[at]
-        if one.count < ENOUGH:
-            return False
-        base, other, gamma = self.ledger.best(alpha)
-        known = (1.0 - gamma) * self.ledger.policies[base].reward + gamma * self.ledger.policies[other].reward
-        return one.reward + ERRORS * one.error < known
+        one = self.ledger.at(at)
+        return one.count >= ENOUGH and one.reward + ERRORS * one.error < self.ledger.decide(alpha)
 
-    def coin(self) -> float:
-        """The number that the next episode is drawn with; it depends on the seed and the episode alone."""
-        bits = np.random.PCG64(np.random.SeedSequence([self.seed, STREAM]))
-        bits.advance(self.episode)
-        return float(np.random.Generator(bits).random())
-
-    @property
-    def _drawn(self) -> int:
-        """The place of the policy of the next episode."""
-        base, other, gamma = self._now
-        return other if gamma == 1.0 or self.coin() < gamma else base
-
-    @property
-    @reading
-    def policy(self) -> Float:
-        """(H, S, A) to play next: the one that is drawn for the next episode."""
-        pi: Float = frozen(self.ledger.policies[self._drawn].policy)
-        return pi
-
-    @property
-    @reading
-    def mixture(self) -> tuple[Float, Float]:
-        """Weights (k,) and policies (k, H, S, A) that an episode is drawn from: a base, and another."""
-        base, other, gamma = self._now
-        if gamma == 1.0:
-            return np.ones(1), self.ledger.policies[other].policy[None]
-        pair = np.stack([self.ledger.policies[at].policy for at in (base, other)])
-        return np.array([1.0 - gamma, gamma]), pair
+    def _being_certified(self) -> bool:
+        return bool(self.ledger.book.places[KEEN])
 
     @property
     @reading
@@ -231,41 +148,10 @@ class Guarded(Learner):
         """(H, S, A) how often each cell was seen."""
         return self.learner.visits
 
-    # -- what is learned --------------------------------------------------------------------------------------------
+    # -- what is learned -----------------------------------------------------------------------------------------------
 
-    @changing
-    def observe(self, episode: Episode) -> None:
-        """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing.
-
-        So is one of the known safe policy that refutes, with those before, the utilities that were promised of it.
-        """
-        _, _, rewards, utilities, samples = self.checked_episode(episode)
-        drawn, totals = self._drawn, utilities.sum(axis=1)
-        sampled = self._samples(samples)
-        if drawn == 0:
-            self.ledger.refuted(totals)
+    def _take(self, episode: Episode, data: tuple[Any, ...]) -> None:
         self.learner.observe(episode)
-        self._sampled = sampled
-        self.ledger.observe(drawn, float(rewards.sum()), totals)
-        self.count_episode()
-        if self.episode >= self._until:
-            self._begin()
-        self._decide()
-
-    def _samples(self, samples: Float) -> Float:
-        """The sequences of the thresholds after one more episode."""
-        rows = self._sampled
-        if samples.size:
-            rows, means = rows.copy(), samples.mean(axis=1)
-            for i in np.flatnonzero(self.laws.sampled):
-                if math.isnan(self.laws.scale[i]):
-                    low, high = self.laws.low[i], self.laws.high[i]
-                    mean = self.laws.checked(means[None, i], int(i))[0]
-                    kernels.bernstein(rows[i], 1.0 - (mean - low) / (high - low), self._level)
-                else:
-                    rows[i, kernels.COUNT] += 1.0
-                    rows[i, kernels.TOTAL] += means[i]
-        return rows
 
     @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
@@ -276,41 +162,14 @@ class Guarded(Learner):
         log = [Scaled(*arrays) for arrays in self.checked_episodes(episodes)]
         self.learner.preload(log)
         if log:
-            self._begin()
-            self._decide()
+            self.ledger.book.places[UNTIL] = self.episode
+            self.settle()
 
     def thresholds_changed(self) -> None:
         """Tell the learner inside, and decide anew what is played."""
         self.laws = self._as_laws()
-        self._tell_thresholds()
-        self._decide()
-
-    def _tell_thresholds(self) -> None:
         self.learner.take_thresholds(self.problem.thresholds, self.problem.known_slater_gap)
-
-    # -- what is told -----------------------------------------------------------------------------------------------
-
-    @reading
-    def status(self) -> GuardStatus:
-        """What is played next, and what is shown of it."""
-        base, other, gamma = self._now
-        one, two = self.ledger.policies[base], self.ledger.policies[other]
-        alpha = self.thresholds
-        return GuardStatus(
-            episode=self.episode + 1,
-            base=one.number,
-            other=two.number,
-            weight=gamma,
-            candidate=bool(self._candidate),
-            bounds=(1.0 - gamma) * one.bound + gamma * two.bound,
-            thresholds=alpha,
-            reward=(1.0 - gamma) * one.reward + gamma * two.reward,
-            bases=sum(self.ledger.is_base(at, alpha) for at in range(len(self.ledger.policies))),
-            frozen=self.ledger.frozen,
-            delta=self.delta,
-            multipliers=self.multipliers,
-            units=self.problem.units,
-        )
+        self.settle()
 
     @reading
     def beliefs(self) -> Beliefs:
@@ -322,31 +181,25 @@ class Guarded(Learner):
         none = np.zeros(self.problem.constraints)
         return Beliefs(status.reward, status.bounds, status.thresholds, none, inside.widths, inside.visits)
 
-    # -- for files --------------------------------------------------------------------------------------------------
+    def seen_counts(self) -> Seen:
+        """What the learner inside has counted, for :meth:`certify`."""
+        return self.learner.seen_counts()
+
+    def utility_means(self) -> Float | None:
+        """(m, H, S, A) mean utilities that the learner inside has seen."""
+        return self.learner.utility_means()
+
+    # -- for files -----------------------------------------------------------------------------------------------------
 
     def options(self) -> dict[str, Any]:
         """The constructor's options, as JSON."""
         header, _ = stored_learner(self.learner)
-        wide, scale = (None if given is None else np.asarray(given).tolist() for given in self._declared)
-        return {
-            "episodes": self.episodes,
-            "seed": self.seed,
-            "inside": header,
-            "safe_policy": stored_safe_policy(self.safe_policy),
-            "delta": self.delta,
-            "threshold_range": wide,
-            "threshold_scale": scale,
-        }
+        return {**super().options(), "inside": header}
 
     def state(self) -> Arrays:
         """Everything learned, as arrays."""
         _, arrays = stored_learner(self.learner)
-        return {
-            **{INNER + name: array for name, array in arrays.items()},
-            **self.ledger.state(),
-            "sampled": self._sampled.copy(),
-            "epoch": np.array([self._candidate, self._begun, self._until], dtype=np.int64),
-        }
+        return {**{INNER + name: array for name, array in arrays.items()}, **super().state()}
 
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
@@ -357,20 +210,10 @@ class Guarded(Learner):
         inside = {name[len(INNER) :]: array for name, array in state.items() if name.startswith(INNER)}
         self.learner = rebuilt_learner(self._stored, inside, LEARNERS)
         self._stored = None
-        self.laws = self._as_laws()
         read = StateReader({name: array for name, array in state.items() if not name.startswith(INNER)})
-        self.ledger.restore(read)
-        for one in self.ledger.policies:
-            refuse_forbidden("state.policies", one.policy, self.problem.allowed)
-        self._sampled = read.take("sampled", self._sampled.shape, -LARGEST_SUM, LARGEST_SUM).copy()
-        epoch = read.count("epoch", (3,), 0, EXACT)
+        self._restored(read)
         read.finish()
-        self._candidate, self._begun, self._until = (int(number) for number in epoch)
-        if self._candidate >= len(self.ledger.policies):
-            raise ValidationError(
-                f"state.epoch[0] is {self._candidate}; there are {len(self.ledger.policies)} policies"
-            )
-        self._decide()
+        self.settle()
 
 
 def Guard(
