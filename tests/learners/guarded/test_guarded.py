@@ -268,13 +268,18 @@ def test_a_good_plan_is_mixed_in_and_earns_more_than_the_safe_policy():
 # -- the contract --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"threshold_range": (0.0, 4.0), "delta": 0.99}], ids=["known", "sampled"])
 @pytest.mark.parametrize("inside", ["suredome", "guard"])
-def test_they_pass_the_checker(inside, options):
+def test_they_pass_the_checker(inside):
+    cmdp = known_small()
     more = {"inside": "flexdome"} if inside == "guard" else {}
-    cmdp = small_cmdp() if options else known_small()
-    safe = safe_of(cmdp, 0.99)
-    assert fd.check_learner(fd.LEARNERS[inside].load(), cmdp, safe_policy=safe, **options, **more)
+    assert fd.check_learner(fd.LEARNERS[inside].load(), cmdp, safe_policy=safe_of(cmdp, 0.99), **more)
+
+
+@pytest.mark.parametrize("inside", ["suredome", "guard"])
+def test_they_pass_the_checker_where_thresholds_are_sampled(inside):
+    """Sixty samples bound a threshold too loosely for any draw: the safe policy alone is played."""
+    more = {"inside": "flexdome"} if inside == "guard" else {}
+    assert fd.check_learner(fd.LEARNERS[inside].load(), small_cmdp(), randomises=False, **more)
 
 
 def test_a_guard_around_a_learner_comes_back_from_its_file(tmp_path):
