@@ -406,6 +406,27 @@ def test_pareto_figures_of_unusual_data_are_drawn(options, tmp_path):
     fg.save(figure, tmp_path / "figure", formats=("png",))
 
 
+def test_a_dial_is_one_curve_down_to_a_violation_of_exactly_zero():
+    rows = [("bold", 10.0, 50.0), ("middle", 20.0, 5.0), ("cautious", 40.0, 0.0), ("other", 30.0, 7.0)]
+    table = pl.DataFrame(
+        [
+            {"environment": "e", "learner": name, "metric": metric, "mean": mean, "se": 0.0}
+            for name, regret, violation in rows
+            for metric, mean in (("strong_regret", regret), ("strong_violation", violation))
+        ]
+    )
+    figure = fg.pareto_figure(table, curve=["bold", "middle", "cautious"])
+    (axes,) = figure.axes
+    curves = [line for line in axes.lines if list(line.get_xdata()) == [10.0, 20.0, 40.0]]
+    assert [list(line.get_ydata()) for line in curves] == [[50.0, 5.0, 0.0]]
+    assert axes.get_ylim()[0] < 0.0 and 0.0 in axes.get_yticks()
+    told = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert told == ["cautious", "other", "Pareto front", "cautious, its dial turned"]
+    check_layout(figure)
+    with pytest.raises(fd.ValidationError, match=r"curve\[0\]"):
+        fg.pareto_figure(table, curve=[3])
+
+
 BROKEN = (r"$\frac{$", "$x^$ and $5", r"\$ $ $", "a cost of $5", r"$\alpha$ well said")
 
 

@@ -42,7 +42,7 @@ NOTES = {
 MARKS = {True: "holds", False: "does not hold", None: "open"}
 FLAT = 1  # the claim of the title: strong violation is near-constant
 PROGRAMS = "table1-programs"  # learners that solve a program, and our own: on demand
-SUITE, LONG, SLOW = ("strong", "strong-rover"), "strong-long", "strong-programs"
+SUITE, LONG, SLOW = ("strong", "strong-rover", "strong-dial"), "strong-long", "strong-programs"
 
 
 def reproduce(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -10,18 +12,30 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flexdome.analysis.frames import as_table, check_column
-from flexdome.cmdp.validation import Float, as_array
+from flexdome.cmdp.validation import Float, as_array, as_items, as_text
 from flexdome.errors import ValidationError
 from flexdome.figures.axes import symlog
-from flexdome.figures.style import TWO_COLUMNS, as_width, drawing, legend_above, new_figure, readable, styles_for
+from flexdome.figures.style import (
+    TWO_COLUMNS,
+    LineStyle,
+    as_width,
+    drawing,
+    legend_above,
+    new_figure,
+    readable,
+    styles_for,
+)
 
 __all__ = ["pareto_figure", "pareto_front"]
+
+Points = dict[str, tuple[float, float]]  # regret and violation of a learner
 
 SCHEMA = {
     **dict.fromkeys(("environment", "learner", "metric"), pl.String),
     **dict.fromkeys(("mean", "se"), pl.Float64),
 }
 PER_ROW, FEW = 3, 9
+MOST = 100  # points of a curve
 MANY_PER_ROW, PAGE = 5, 10.0  # inches, where there are more than a few environments
 LEAST = 0.1  # of the mean: a bar that ends lower does not stretch the axis
 
@@ -44,7 +58,7 @@ def pareto_front(points: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return np.array(front, dtype=np.int64)
 
 
-def pareto_figure(summary: pl.DataFrame, width: float | None = None) -> Figure:
+def pareto_figure(summary: pl.DataFrame, width: float | None = None, curve: Sequence[str] = ()) -> Figure:
     """A panel for each environment, a point with standard errors for each learner, and the front of the means.
 
     Both axes are logarithmic with a slot for zero.
@@ -53,7 +67,10 @@ def pareto_figure(summary: pl.DataFrame, width: float | None = None) -> Figure:
     ----------
     summary : as ``analysis.summary`` makes it
     width : in inches; None: two columns, or a page where there are more than nine environments
+    curve : learners that are one learner with its dial turned, in that order: their points are joined, small, in the
+        colour of the last
     """
+    curve = [as_text(f"curve[{k}]", name) for k, name in enumerate(as_items("curve", curve, "it must be names", MOST))]
     wide = as_table("summary", summary, SCHEMA, nullable=("se",))
     wide = wide.filter(pl.col("metric").is_in(["strong_regret", "strong_violation"]))
     if not wide.height:
@@ -89,7 +106,10 @@ def pareto_figure(summary: pl.DataFrame, width: float | None = None) -> Figure:
                 low = (values - error)[values - error > LEAST * values]
                 symlog(axes, which, np.concatenate([values, values + error, low]))
             _front(axes, np.column_stack([x, y]))
+            _dial(axes, dict(zip(part["learner"], zip(x, y, strict=True), strict=True)), curve, styles)
             for i, name in enumerate(part["learner"]):
+                if name in curve[:-1]:
+                    continue
                 style = styles[name]
                 axes.errorbar(
                     x[i],
@@ -110,10 +130,24 @@ def pareto_figure(summary: pl.DataFrame, width: float | None = None) -> Figure:
                 axes.set_xlabel("Strong regret")
             if k % columns == 0:
                 axes.set_ylabel("Strong violation")
-        handles = [Line2D([], [], color=s.colour, marker=s.marker, ls="", markersize=5) for s in styles.values()]
+        shown = [name for name in names if name not in curve[:-1]]
+        marks = [Line2D([], [], color=styles[n].colour, marker=styles[n].marker, ls="", markersize=5) for n in shown]
         front = Line2D([], [], color="0.2", lw=0.8, ls=":")
-        legend_above(figure, [*handles, front], [*names, "Pareto front"])
+        lines, said = [*marks, front], [*shown, "Pareto front"]
+        if len(curve) > 1 and curve[-1] in styles:
+            lines.append(Line2D([], [], color=styles[curve[-1]].colour, lw=1.0, marker=".", markersize=4))
+            said.append(f"{curve[-1]}, its dial turned")
+        legend_above(figure, lines, said)
     return figure
+
+
+def _dial(axes: Axes, points: Points, curve: Sequence[str], styles: dict[str, LineStyle]) -> None:
+    """The points of ``curve``, joined."""
+    known = [points[name] for name in curve if name in points]
+    if len(known) > 1:
+        x, y = zip(*known, strict=True)
+        colour = styles[curve[-1]].colour if curve[-1] in styles else "0.2"
+        axes.plot(x, y, color=colour, lw=1.0, marker=".", ms=4, zorder=2)
 
 
 def _front(axes: Axes, points: Float) -> None:
