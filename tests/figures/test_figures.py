@@ -419,7 +419,8 @@ def test_a_dial_is_one_curve_down_to_a_violation_of_exactly_zero():
     (axes,) = figure.axes
     curves = [line for line in axes.lines if list(line.get_xdata()) == [10.0, 20.0, 40.0]]
     assert [list(line.get_ydata()) for line in curves] == [[50.0, 5.0, 0.0]]
-    assert axes.get_ylim()[0] < 0.0 and 0.0 in axes.get_yticks()
+    assert axes.get_ylim()[0] < 0.0
+    assert 0.0 in axes.get_yticks()
     told = [text.get_text() for text in figure.legends[0].get_texts()]
     assert told == ["cautious", "other", "Pareto front", "cautious, its dial turned"]
     check_layout(figure)
