@@ -103,7 +103,7 @@ def test_what_is_wrong_with_an_episode_is_said_in_units(changes: Any, message: s
     [
         ({"states": ["low", "low"]}, r"states\[0\] is 'low', as another is"),
         ({"states": ["low", 3]}, r"states\[1\] is 3; it must be a string"),
-        ({"initial": "nowhere"}, "unknown s 'nowhere'"),
+        ({"initial": "nowhere"}, "unknown initial 'nowhere'"),
         ({"thresholds": [1.0]}, "thresholds has 1 entries; subject_to has 2 quantities"),
         ({"subject_to": [YIELD]}, r"subject_to\[0\], yield, has no limit and no threshold"),
         ({"subject_to": [OVER, OVER]}, "names must differ"),

@@ -116,7 +116,7 @@ class Problem:
         self._put("horizon", as_int("horizon", self.horizon, 1, LARGEST_SIZE))
         self._put("initial_estimated", switch("initial_estimated", self.initial_estimated) or self.initial is None)
         first = np.full(self.states, 1.0 / self.states) if self.initial is None else self.initial
-        first = self.state(first) if isinstance(first, str) else first
+        first = self.state(first, "initial") if isinstance(first, str) else first
         self._put("initial", frozen(as_distribution("initial", first, self.states)))
         if self.reward is not None:
             instance_of("reward", self.reward, Quantity)
@@ -185,14 +185,15 @@ class Problem:
 
     def _put_names(self, name: str, names: str) -> None:
         given, known = getattr(self, name), getattr(self, names)
+        where, said = (name, given) if known is None else (names, known)
         if known is not None or isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.ndim):
-            said = as_items(name if known is None else names, given if known is None else known, "it must hold names")
-            labels = tuple(as_text(f"{name}[{k}]", one) for k, one in enumerate(said))
-            repeated = {label: k for k, label in enumerate(labels)}
-            if len(repeated) < len(labels):
-                k = next(k for k, label in enumerate(labels) if repeated[label] != k)
-                raise ValidationError(f"{name}[{k}] is {labels[k]!r}, as another is; names must differ")
-            if known is not None and labels and len(labels) != given:
+            items = as_items(where, said, "it must hold names")
+            labels = tuple(as_text(f"{where}[{k}]", one) for k, one in enumerate(items))
+            last = {label: k for k, label in enumerate(labels)}
+            for k, label in enumerate(labels):
+                if last[label] != k:
+                    raise ValidationError(f"{where}[{k}] is {label!r}, as another is; names must differ")
+            if known is not None and len(labels) != given:
                 raise ValidationError(f"{names} has {len(labels)} entries; {name} is {shown(given)}")
             self._put(names, labels)
             given = len(labels)
