@@ -33,6 +33,7 @@ class Seen:
         self.N, moves = np.zeros((H, S, A)), np.zeros((H, S, A, S))
         total, cost = np.zeros((1 + m, H, S, A)), np.zeros((m, H, S, A))
         samples = [[] for _ in range(m)]
+        self.M = np.zeros((1 + m, H, S, A))  # samples: a utility may be missing
         for e in episodes:
             for h in range(H):
                 s, a = e.states[h], e.actions[h]
@@ -40,12 +41,16 @@ class Seen:
                 if h < H - 1:
                     moves[h, s, a, e.states[h + 1]] += 1
                 total[0, h, s, a] += e.rewards[h]
+                self.M[0, h, s, a] += 1
                 for i in range(m):
-                    total[1 + i, h, s, a] += e.utilities[i][h]
-                    cost[i, h, s, a] += 1 - e.utilities[i][h]
+                    if e.utilities[i][h] == e.utilities[i][h]:
+                        self.M[1 + i, h, s, a] += 1
+                        total[1 + i, h, s, a] += e.utilities[i][h]
+                        cost[i, h, s, a] += 1 - e.utilities[i][h]
                     samples[i].append(e.thresholds[i][h])
         self.n = np.maximum(self.N, 1)
-        self.p, self.f, self.cost = moves / self.n[..., None], total / self.n, cost / self.n
+        at_least = np.maximum(self.M, 1)
+        self.p, self.f, self.cost = moves / self.n[..., None], total / at_least, cost / at_least[1:]
         self.ask_p = problem.transitions is None
         self.ask = [problem.rewards is None] + m * [problem.utilities is None]  # what has to be estimated
         if not self.ask_p:
@@ -73,7 +78,7 @@ class Seen:
 
     def root(self, L):
         """(1 + m, H, S, A): sqrt(L / n) for what has to be estimated."""
-        return np.array([np.sqrt(L / self.n) * ask for ask in self.ask])
+        return np.array([np.sqrt(L / max_) * ask for max_, ask in zip(np.maximum(self.M, 1), self.ask, strict=True)])
 
     def box(self, beta):
         """Around p^; anything where nothing was seen."""
@@ -131,7 +136,7 @@ def optimistic(seen, K, delta, scale, confidence, full):
     L_p, L = efroni_logs(seen, K, delta)
     f, beta = seen.f + scale * seen.root(L), seen.bernstein(L_p)
     for j, h, s, a in product(range(1 + m), range(H), range(S), range(A)):
-        if full and seen.ask[j] and seen.N[h, s, a] == 0:
+        if full and seen.ask[j] and seen.M[j, h, s, a] == 0:
             f[j, h, s, a] = max(f[j, h, s, a], 1)
     if confidence == "l1":
         rows = {"ball": seen.ball(scale * np.sqrt(14 * S * L_p / seen.n))}
@@ -160,7 +165,7 @@ def optcmdp_bonus(problem, episodes, K, delta, *, tuning="theory", bonus_scale=N
     f = seen.f + bonus
     if tuned(tuning, unvisited, "paper", "optimistic") == "optimistic":
         for j, h, s, a in product(range(1 + m), range(H), range(S), range(A)):
-            if seen.ask[j] and seen.N[h, s, a] == 0:
+            if seen.ask[j] and seen.M[j, h, s, a] == 0:
                 f[j, h, s, a] = max(f[j, h, s, a], H - h)  # h from 0
     values, multipliers, program, _ = solved(f, seen, seen.alpha, point=seen.p)
     return Expected(values, multipliers, bonus.max(axis=0), program)

@@ -331,3 +331,27 @@ def test_without_gymnasium_the_way_in_is_open_and_the_way_out_says_what_is_missi
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "1", done.stderr
+
+
+def test_a_forbidden_action_is_masked_and_refused():
+    rng = np.random.default_rng(0)
+    allowed = np.array([[True, False, True], [False, True, True]])
+    cmdp = fd.CMDP(
+        rng.dirichlet(np.ones(2), size=(2, 3)), rng.random((2, 3)), rng.random((1, 2, 3)), [0.1], 0, horizon=3,
+        allowed=allowed,
+    )  # fmt: skip
+    env = CMDPEnv(cmdp)
+    state, info = env.reset(seed=0)
+    for h in range(3):
+        assert info["action_mask"].tolist() == allowed[state].astype(int).tolist()
+        assert env.action_space.sample(mask=info["action_mask"]) in np.flatnonzero(allowed[state])
+        with pytest.raises(fd.ValidationError, match=rf"not allowed at step {h} in state {state}"):
+            env.step(int(np.argmin(allowed[state])))
+        state, _, _, ended, info = env.step(2)
+    assert ended
+    assert "action_mask" not in info
+    many = CMDPVectorEnv(cmdp, num_envs=4)
+    many.reset(seed=0)
+    with pytest.raises(fd.ValidationError, match=r"actions\[0\] is 1; that action is not allowed at step 0"):
+        many.step(np.ones(4, dtype=int))
+    many.step(np.full(4, 2))

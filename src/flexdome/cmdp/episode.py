@@ -108,12 +108,13 @@ class Episode:
             None if thresholds is None else _filled("thresholds", thresholds, n, missing),
         )
 
-    def checked(self, problem: Problem) -> tuple[Index, Index, Float, Float, Float]:
+    def checked(self, problem: Problem, gaps: bool = False) -> tuple[Index, Index, Float, Float, Float]:
         """The arrays as the kernels take them, or an error that names field, index, value and rule.
 
         Names become numbers, units become numbers in [0, 1], and an episode that ended early is filled up in
         ``problem.end``. A number that is a rounding error out of range counts as the end of the range. Thresholds come
-        back as (m, H), or of size 0 where the problem knows them all.
+        back as (m, H), or of size 0 where the problem knows them all. With ``gaps`` a utility may be NaN: a sample that
+        is missing.
         """
         H, m = as_problem(problem).horizon, problem.constraints
         actions = _indices("actions", self.actions, problem.actions, problem.action_names)
@@ -124,7 +125,7 @@ class Episode:
         states = _indices("states", self.states, problem.states, problem.state_names)
         if states.shape not in ((n + 1,), (n,)):
             raise ValidationError(f"states has shape {states.shape}; it must be ({n + 1},) or ({n},)")
-        rewards, utilities = self._measured(problem, n)
+        rewards, utilities = self._measured(problem, n, gaps)
         if states.shape == (n,):
             states = np.append(states, 0)
         if n < H:
@@ -152,23 +153,23 @@ class Episode:
     def _in_units(self, problem: Problem) -> bool:
         return problem.in_units
 
-    def _measured(self, problem: Problem, n: int) -> tuple[Float, Float]:
+    def _measured(self, problem: Problem, n: int, gaps: bool) -> tuple[Float, Float]:
         """Rewards (n,) and utilities (m, n) in [0, 1]."""
         m = problem.constraints
         rewards, _ = as_array("rewards", self.rewards)
         if rewards.shape != (n,):
             raise ValidationError(f"rewards has shape {rewards.shape}; it must be ({n},)")
-        utilities, _ = as_array("utilities", self.utilities)
+        utilities, _ = as_array("utilities", self.utilities, finite=not gaps)
         if utilities.shape == (n,) and m == 1:
             utilities = utilities[None]
         if utilities.shape != (m, n):
             raise ValidationError(f"utilities has shape {utilities.shape}; it must be ({m}, {n})")
         if not self._in_units(problem):
-            return clipped("rewards", rewards), clipped("utilities", utilities)
+            return clipped("rewards", rewards), clipped("utilities", utilities, gaps=gaps)
         reward, quantities = problem.reward, problem.subject_to
         r = clipped("rewards", rewards) if reward is None else _scaled("rewards", "", rewards, reward)
         if not quantities:
-            return r, clipped("utilities", utilities)
+            return r, clipped("utilities", utilities, gaps=gaps)
         pairs = enumerate(zip(quantities, utilities, strict=True))
         return r, np.stack([_scaled("utilities", f"{i}, ", row, one) for i, (one, row) in pairs])
 
@@ -183,7 +184,7 @@ class Scaled(Episode):
 def _scaled(name: str, place: str, row: Float, one: Quantity) -> Float:
     """What was measured of a quantity, in [0, 1]."""
     slack = RANGE_TOLERANCE * one.width
-    bad = ~((row >= one.low - slack) & (row <= one.high + slack))
+    bad = (row < one.low - slack) | (row > one.high + slack)  # what is NaN was looked at before
     if bad.any():
         h = int(np.argmax(bad))
         wide = f"[{one.low:g}, {one.high:g}] {one.unit}".rstrip()

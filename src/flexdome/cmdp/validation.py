@@ -212,10 +212,15 @@ def check_range(name: str, array: Float, low: float, high: float, *, below: bool
         raise ValidationError(f"{_at(name, where)} is {shown(array[where])}; it must lie in {rule}")
 
 
-def clipped(name: str, array: Float, low: float = 0.0, high: float = 1.0) -> Float:
-    """``array`` with what is a rounding error outside of [low, high] put on its end; more than that is an error."""
+def clipped(name: str, array: Float, low: float = 0.0, high: float = 1.0, *, gaps: bool = False) -> Float:
+    """``array`` with what is a rounding error outside of [low, high] put on its end; more than that is an error.
+
+    NaN is too, unless there may be ``gaps``.
+    """
     slack = RANGE_TOLERANCE * (high - low)
     bad = ~((array >= low - slack) & (array <= high + slack))
+    if gaps:
+        bad &= ~np.isnan(array)
     if bad.any():
         check_range(name, np.where(bad, array, low), low, high)
     return np.clip(array, low, high)

@@ -70,21 +70,31 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         """Start an episode: the first state, and ``info`` with the threshold."""
         super().reset(seed=seed)
         thresholds = self._plant.start(np.zeros(1, dtype=np.int64), self.np_random)
-        return int(self._plant.s[0]), {"threshold": _as_info(thresholds[0]), "step": 0}
+        return int(self._plant.s[0]), {"threshold": _as_info(thresholds[0]), "step": 0, **self._allowed()}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """Take ``action``: state, reward, False, whether the episode has had its H steps, and ``info``."""
         taken = as_int("action", action, 0, self.cmdp.actions - 1)
         if self._plant.over()[0]:
             raise gymnasium.error.ResetNeeded("the episode has had its H steps, or none was begun: call reset first")
+        h, s = int(self._plant.h[0]), int(self._plant.s[0])
+        if self.cmdp.allowed is not None and not self.cmdp.allowed[h, s, taken]:
+            raise ValidationError(f"action is {taken}; that action is not allowed at step {h} in state {s}")
         seen = self._plant.step(np.zeros(1, dtype=np.int64), np.array([taken]), self.np_random)
         info = {
             "cost": _as_info(seen.costs[0]),
             "utility": _as_info(seen.utilities[0]),
             "threshold": _as_info(seen.thresholds[0]),
             "step": int(self._plant.h[0]),
+            **self._allowed(),
         }
         return int(self._plant.s[0]), float(seen.rewards[0]), False, bool(self._plant.over()[0]), info
+
+    def _allowed(self) -> dict[str, Any]:
+        """``action_mask``, as ``action_space.sample`` takes it, where actions are forbidden and one is to follow."""
+        if self.cmdp.allowed is None or self._plant.over()[0]:
+            return {}
+        return {"action_mask": self.cmdp.allowed[self._plant.h[0], self._plant.s[0]].astype(np.int8)}
 
     def __getattr__(self, name: str) -> Any:
         if name in ("P", "initial_state_distrib") and self.cmdp.stationary:

@@ -97,6 +97,7 @@ class CMDPVectorEnv(VectorEnv[Any, Any, Any]):
         if restarted.size:
             self._merge(info, restarted, self._started(restarted, self._plant.start(restarted, self.np_random)))
         if moving.size:
+            self._refuse_forbidden(moving, taken)
             seen = self._plant.step(moving, taken, self.np_random)
             rewards[moving] = seen.rewards
             self._merge(info, moving, self._shown(moving, seen))
@@ -110,6 +111,16 @@ class CMDPVectorEnv(VectorEnv[Any, Any, Any]):
         for mask in absent:
             del info[mask], info[mask.removeprefix("_")]
         return self._plant.s.copy(), rewards, np.zeros(N, dtype=np.bool_), ended, info
+
+    def _refuse_forbidden(self, copies: Index, taken: Index) -> None:
+        allowed = self.cmdp.allowed
+        if allowed is None:
+            return
+        bad = ~allowed[self._plant.h[copies], self._plant.s[copies], taken[copies]]
+        if bad.any():
+            k = int(copies[np.argmax(bad)])
+            place = f"step {int(self._plant.h[k])} in state {int(self._plant.s[k])}"
+            raise ValidationError(f"actions[{k}] is {int(taken[k])}; that action is not allowed at {place}")
 
     def _begin_again(self, info: dict[str, Any], ended: Mask) -> None:
         """Start the copies that ended, and keep what they ended with under ``final_obs`` and ``final_info``."""

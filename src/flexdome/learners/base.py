@@ -82,6 +82,7 @@ class Learner(ABC):
     * ``options`` : where an option is not an attribute of its name, or not JSON
     * ``masks`` : True, if it keeps to the actions that ``problem.allowed`` allows; one that does not refuses such a
       problem
+    * ``gaps`` : True, if it takes episodes in which a utility is NaN, a sample that is missing, and does not count it
     * ``status``, ``how`` : what a user is told
     * ``runner`` : ``"package.module:Class"`` of the runner that ``simulate`` runs it with, in compiled chunks. It does
       what the public methods of the class that names it do. Where one of them is overridden below that class, except
@@ -103,6 +104,7 @@ class Learner(ABC):
     id: ClassVar[str]
     how: ClassVar[str] = "what it holds to be best"
     masks: ClassVar[bool] = False
+    gaps: ClassVar[bool] = False
     runner: ClassVar[str] = "flexdome.simulation.runners.observed:Observed"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -212,7 +214,14 @@ class Learner(ABC):
         """
         if not isinstance(episode, Episode):
             raise ValidationError(f"episode is {shown(episode)}; it must be an Episode")
-        return episode.checked(self._problem)
+        try:
+            return episode.checked(self._problem, self.gaps)
+        except ValidationError as error:
+            if not self.gaps and "utilities[" in str(error) and "] is nan" in str(error):
+                raise ValidationError(
+                    f"{error}; {type(self).__name__} takes no episode with a missing sample"
+                ) from None
+            raise
 
     def checked_episodes(self, episodes: Any) -> list[tuple[Any, ...]]:
         """The arrays of every episode of a log; one that is bad names its place.

@@ -304,9 +304,9 @@ class _Known(Scaled):
     problem: Problem
     data: tuple[Any, ...]
 
-    def checked(self, problem: Problem) -> tuple[Any, ...]:
+    def checked(self, problem: Problem, gaps: bool = False) -> tuple[Any, ...]:
         """The arrays as the kernels take them."""
-        return self.data if problem is self.problem else super().checked(problem)
+        return self.data if problem is self.problem else super().checked(problem, gaps)
 
 
 def recover(path: str | os.PathLike[str]) -> Learner:

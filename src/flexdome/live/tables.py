@@ -127,7 +127,8 @@ def read_episodes(
         raise ValidationError(f"fill has shape {filled.shape}; it must be a number or ({m},)")
     check_range("fill", filled, 0.0, 1.0)
     filled = np.broadcast_to(filled, (m,))
-    seen = {name: _numbers(frame, name) for name in (names.reward, *names.outcomes)}
+    seen = {name: _numbers(frame, name, gaps=problem is not None) for name in names.outcomes}
+    seen[names.reward] = _numbers(frame, names.reward)
     called = (None, None) if problem is None else (problem.state_names, problem.action_names)
     indices = {
         name: _whole(frame, name, known) for name, known in zip((names.state, names.action), called, strict=True)

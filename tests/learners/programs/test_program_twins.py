@@ -18,6 +18,16 @@ def data(cmdp, count, seed=1):
     return [world.play(uniform) for _ in range(count)]
 
 
+def with_gaps(episodes, share):
+    """The same episodes with that share of the utilities missing."""
+    rng, found = np.random.default_rng(8), []
+    for e in episodes:
+        utilities = np.array(e.utilities)
+        utilities[rng.random(utilities.shape) < share] = np.nan
+        found.append(fd.Episode(e.states, e.actions, e.rewards, utilities, e.thresholds))
+    return found
+
+
 def agree(learner, expected):
     """The plan of a learner is its twin's: values, multipliers, a policy that is worth as much, and the widths."""
     if learner.problem.allowed is not None:
@@ -60,6 +70,7 @@ def compare(
     fraction=0.8,
     seed=0,
     masked=False,
+    gaps=0.0,
 ):
     """Both see the same episodes; logged ones only where a plan follows from what was seen alone."""
     S, A, H, m = sizes
@@ -68,13 +79,13 @@ def compare(
     if "safe policy" in fd.LEARNERS[name].needs:
         options = {"safe_policy": fd.safe_policy(cmdp, 0.6 * fd.slater_gap(cmdp)), **options}
     learner = fd.make_learner(name, problem, episodes=K, delta=DELTA, **options)
-    log = data(cmdp, logged) if learner.anew else []
+    log = with_gaps(data(cmdp, logged), gaps) if learner.anew else []
     learner.preload(log)
     seen, twin = list(log), TWINS[name]
     phase = {"played": 0} if name == "dope" else {}
     agree(learner, twin(problem, seen, K, DELTA, **options, **phase))
     kinds = []
-    for k, episode in enumerate(data(cmdp, played, seed=2)):
+    for k, episode in enumerate(with_gaps(data(cmdp, played, seed=2), gaps)):
         learner.observe(episode)
         seen.append(episode)
         if name == "dope":
@@ -202,3 +213,10 @@ MASKED = [
 def test_every_learner_of_a_program_plans_under_a_mask_as_its_twin(name, options, seed):
     for logged in (0, 40):
         compare(name, options, logged=logged, sizes=(2, 3, 3, 1), seed=seed, masked=True)
+
+
+@pytest.mark.parametrize("options", [{"bonus_scale": 0.02}, {"bonus_scale": 0.1, "unvisited": "optimistic"}])
+@pytest.mark.parametrize("name", ["optcmdp", "optcmdp-bonus", "optdual"])
+def test_a_sample_that_is_missing_does_not_count_and_the_rest_does(name, options):
+    for logged in (4, 40):
+        compare(name, options, logged=logged, sizes=(2, 2, 3, 2), gaps=0.3)

@@ -29,12 +29,15 @@ NO_RADIUS: Float = np.zeros(0)
 class Estimates:
     """Empirical means: ``p`` (H, S, A, S) with rows of zeros where N = 0, ``f`` (1 + m, H, S, A), n = max(N, 1).
 
-    ``costs`` is (m, H, S, A), the empirical mean of 1 - d: 0, not 1, where N = 0. ``seen`` says where something is
-    known of the transitions; ``known_f`` (1 + m,) and ``known_p`` what the problem reveals.
+    ``samples`` (1 + m, H, S, A) is N less the samples that were missing, and ``n_f`` at least 1. ``costs`` is (m, H, S,
+    A), the empirical mean of 1 - d: 0, not 1, where there is no sample. ``seen`` says where something is known of the
+    transitions; ``known_f`` (1 + m,) and ``known_p`` what the problem reveals.
     """
 
     visits: Float
+    samples: Float
     n: Float
+    n_f: Float
     p: Float
     f: Float
     costs: Float
@@ -45,7 +48,7 @@ class Estimates:
     @property
     def untried(self) -> npt.NDArray[np.bool_]:
         """(1 + m, H, S, A): where nothing is known of a mean."""
-        where: npt.NDArray[np.bool_] = ~self.known_f[:, None, None, None] & (self.visits == 0.0)
+        where: npt.NDArray[np.bool_] = ~self.known_f[:, None, None, None] & (self.samples == 0.0)
         return where
 
     def width(self, width: Float) -> Float:
@@ -57,8 +60,10 @@ def estimates(problem: Problem, records: Records) -> Estimates:
     """What the counts say."""
     n = np.maximum(records.n_visits, 1.0)
     seen = records.n_visits > 0.0
-    f = records.sums / n
-    costs = np.maximum(records.n_visits - records.sums[1:], 0.0) / n
+    samples = records.n_visits - records.missing
+    n_f = np.maximum(samples, 1.0)
+    f = records.sums / n_f
+    costs = np.maximum(samples[1:] - records.sums[1:], 0.0) / n_f[1:]
     known = np.zeros(f.shape[0], dtype=bool)
     if problem.rewards is not None:
         f[0], known[0] = problem.rewards, True
@@ -66,9 +71,18 @@ def estimates(problem: Problem, records: Records) -> Estimates:
         f[1:], known[1:], costs = problem.utilities, True, 1.0 - problem.utilities
     if problem.transitions is not None:
         return Estimates(
-            records.n_visits, n, np.array(problem.transitions, order="C"), f, costs, np.ones_like(seen), known, True
+            records.n_visits,
+            samples,
+            n,
+            n_f,
+            np.array(problem.transitions, order="C"),
+            f,
+            costs,
+            np.ones_like(seen),
+            known,
+            True,
         )
-    return Estimates(records.n_visits, n, records.n_next / n[..., None], f, costs, seen, known, False)
+    return Estimates(records.n_visits, samples, n, n_f, records.n_next / n[..., None], f, costs, seen, known, False)
 
 
 def bernstein(est: Estimates, log: float, *, spread: float = 2.0, rest: float = 14.0 / 3.0) -> Float:

@@ -73,6 +73,7 @@ class CPDPO(ProgramLearner):
     """
 
     id: ClassVar[str] = "cpd-po"
+    gaps: ClassVar[bool] = False  # it weighs what whole episodes brought
 
     def __init__(
         self,

@@ -101,7 +101,7 @@ class DOPE(ProgramLearner):
 
     def _beta(self, est: Estimates) -> tuple[Float, Float]:
         """beta_r (1 + m, H, S, A), and beta_p (H, S, A, S)."""
-        means = est.width(2.0 * np.sqrt(self._log / est.n))
+        means = est.width(2.0 * np.sqrt(self._log / est.n_f))
         return self._scale * means, self._scale * bernstein(est, self._log)
 
     def _plan(self, episodes: int) -> Plan:

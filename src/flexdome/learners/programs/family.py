@@ -98,6 +98,7 @@ class ProgramLearner(Learner):
 
     how = "a plan made anew from what was seen, within what the data leave possible"
     masks: ClassVar[bool] = True
+    gaps: ClassVar[bool] = True
     runner: ClassVar[str] = "flexdome.simulation.runners.programs:Programs"
     every_episode: ClassVar[bool] = False  # whether the policy moves between plans too (see ``_step``)
     anew: ClassVar[bool] = False  # whether a plan follows from what was seen alone, and takes no step from the last
@@ -291,7 +292,7 @@ class ProgramLearner(Learner):
 
     def utility_means(self) -> Float:
         """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
-        n = self.records.n_visits
+        n = (self.records.n_visits - self.records.missing)[1:]
         means: Float = np.where(n > 0, self.records.sums[1:] / np.maximum(n, 1.0), np.nan)
         return means
 
@@ -301,6 +302,11 @@ class ProgramLearner(Learner):
 
     def seen_counts(self) -> Seen:
         """What was counted, for :meth:`certify`."""
+        if self.records.missing.any():
+            raise ValidationError(
+                "samples of a utility were missing; what was counted does not certify it, so pass episodes that the "
+                "present policy played"
+            )
         r, H = self.records, self.problem.horizon
         return Seen(r.n_visits, r.sums, r.n_next, r.alpha_sum / H, r.alpha_count / H, int(r.n_visits[0].sum()))
 
@@ -318,7 +324,7 @@ class ProgramLearner(Learner):
         left = doubled or (self.every_episode and self._in_force.moved < self.episode)
         return {
             **({"unsettled": np.ones(1, dtype=np.int64)} if left else {}),  # an interrupt came before a plan
-            **records._asdict(),
+            **{name: array for name, array in records._asdict().items() if name != "missing" or array.any()},
             "planned": np.array([self.planned_at], dtype=np.int64),
             "plan_weights": now.weights,
             "plan_policies": now.policies,

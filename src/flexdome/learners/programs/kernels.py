@@ -20,6 +20,7 @@ class Records(NamedTuple):
     n_visits: np.ndarray  # (H, S, A)
     n_next: np.ndarray  # (H, S, A, S); nothing follows the last step
     sums: np.ndarray  # (1 + m, H, S, A) of rewards and utilities
+    missing: np.ndarray  # (1 + m, H, S, A) visits without a sample of the reward or utility
     alpha_sum: np.ndarray  # (m,) of threshold samples
     alpha_count: np.ndarray  # (m,)
     new_visits: np.ndarray  # (H, S, A) since the last plan
@@ -32,7 +33,8 @@ class Records(NamedTuple):
 def record(records, states, actions, rewards, utilities, thresholds, new):
     """Add one episode; whether a cell it visited has doubled its count comes back.
 
-    ``thresholds`` is (m, H), or of size 0. Only a ``new`` episode counts as one played since the last plan.
+    ``thresholds`` is (m, H), or of size 0. A utility that is NaN was not sampled, and does not count; what followed a
+    step, in ``new_returns``, is NaN then. Only a ``new`` episode counts as one played since the last plan.
     """
     H, m = actions.size, utilities.shape[0]
     doubled = False
@@ -43,7 +45,10 @@ def record(records, states, actions, rewards, utilities, thresholds, new):
             records.n_next[h, s, a, states[h + 1]] += 1.0
         records.sums[0, h, s, a] += rewards[h]
         for i in range(m):
-            records.sums[1 + i, h, s, a] += utilities[i, h]
+            if np.isnan(utilities[i, h]):
+                records.missing[1 + i, h, s, a] += 1.0
+            else:
+                records.sums[1 + i, h, s, a] += utilities[i, h]
         if records.n_visits[h, s, a] >= records.limit[h, s, a]:
             doubled = True
     count_thresholds(records.alpha_sum, records.alpha_count, thresholds)
@@ -53,7 +58,8 @@ def record(records, states, actions, rewards, utilities, thresholds, new):
             records.new_visits[h, s, a] += 1.0
             records.new_sums[0, h, s, a] += rewards[h]
             for i in range(m):
-                records.new_sums[1 + i, h, s, a] += utilities[i, h]
+                if not np.isnan(utilities[i, h]):
+                    records.new_sums[1 + i, h, s, a] += utilities[i, h]
         for j in range(1 + m):
             total = 0.0
             for h in range(H - 1, -1, -1):

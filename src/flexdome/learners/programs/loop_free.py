@@ -47,8 +47,8 @@ class LoopFreeSet:
 
     def xi(self, est: Estimates) -> Float:
         """(1 + m, H, S, A)."""
-        width = np.minimum(self.scale * np.sqrt(4.0 * self.log / est.n), 1.0)
-        return est.width(np.where(est.visits > 0.0, width, 1.0))
+        width = np.minimum(self.scale * np.sqrt(4.0 * self.log / est.n_f), 1.0)
+        return est.width(np.where(est.samples > 0.0, width, 1.0))
 
     def optimistic(self, est: Estimates) -> Float:
         """(1 + m, H, S, A): r^ + xi, and the utilities 1 - (g^ - xi)."""

@@ -62,7 +62,7 @@ class OptimisticSet:
 
     def means(self, est: Estimates) -> Float:
         """(1 + m, H, S, A) optimistic rewards and utilities."""
-        means = est.f + self.scale * est.width(np.sqrt(self.log / est.n))
+        means = est.f + self.scale * est.width(np.sqrt(self.log / est.n_f))
         return np.where(est.untried, np.maximum(means, 1.0), means) if self.optimistic else means
 
     def transitions(self, est: Estimates) -> TransitionSet:
@@ -75,7 +75,7 @@ class OptimisticSet:
         """(H, S, A): how far a mean, and with it H times the transitions, may be off."""
         H = est.n.shape[0]
         moves = np.minimum(self.scale * bernstein(est, self.log_p).sum(axis=-1), 2.0)
-        width: Float = self.scale * est.width(np.sqrt(self.log / est.n)).max(axis=0) + H * moves
+        width: Float = self.scale * est.width(np.sqrt(self.log / est.n_f)).max(axis=0) + H * moves
         return width
 
 

@@ -78,7 +78,7 @@ class OptCMDPBonus(ProgramLearner):
     def _bonus(self, est: Estimates) -> Float:
         """(1 + m, H, S, A)."""
         transitions = self.problem.horizon * bernstein(est, self._log_p).sum(axis=-1)
-        bonus: Float = self._scale * (est.width(np.sqrt(self._log / est.n)) + transitions)
+        bonus: Float = self._scale * (est.width(np.sqrt(self._log / est.n_f)) + transitions)
         return bonus
 
     def _plan(self, episodes: int) -> Plan:

@@ -85,7 +85,8 @@ class OptPessLP(ProgramLearner):
     def _beta(self, est: Estimates) -> tuple[Float, Float]:
         """(1 + m, H, S, A) the part for the means, and (H, S, A) that for the transitions."""
         beta = self._root / np.sqrt(est.n)
-        return est.width(beta), np.zeros_like(beta) if est.known_p else beta
+        means = est.width(self._root / np.sqrt(est.n_f))
+        return means, np.zeros_like(beta) if est.known_p else beta
 
     def _plan(self, episodes: int) -> Plan:
         """``own`` says whether pi0 is played."""

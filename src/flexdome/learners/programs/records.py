@@ -16,7 +16,7 @@ from flexdome.learners.state import EXACT, LARGEST_SUM, StateReader
 __all__ = ["make_records", "restore_records"]
 
 MOST_COUNTS = 2**27  # numbers: a gigabyte of counts
-WHOLE = ("n_visits", "n_next", "alpha_count", "new_visits", "limit")
+WHOLE = ("n_visits", "n_next", "missing", "alpha_count", "new_visits", "limit")
 
 
 def make_records(problem: Problem) -> Records:
@@ -31,6 +31,7 @@ def make_records(problem: Problem) -> Records:
         n_visits=np.zeros(cells),
         n_next=np.zeros((*cells, S)),
         sums=np.zeros(both),
+        missing=np.zeros(both),
         alpha_sum=np.zeros(m),
         alpha_count=np.zeros(m),
         new_visits=np.zeros(cells),
@@ -47,6 +48,8 @@ def restore_records(records: Records, reader: StateReader, episode: int) -> Reco
     taken = Records(
         **{
             name: reader.take(name, array.shape, low.get(name, 0.0), high.get(name, LARGEST_SUM), whole=name in WHOLE)
+            if name != "missing" or reader.has(name)  # a file has it where a sample was missing
+            else np.zeros_like(array)
             for name, array in records._asdict().items()
         }
     )
@@ -64,7 +67,9 @@ def restore_records(records: Records, reader: StateReader, episode: int) -> Reco
         raise ValidationError("state.n_next does not lead to each state as often as it was visited")
     if (taken.new_visits > n).any():
         raise ValidationError("state.new_visits exceeds the number of visits")
-    for name, sums, visits in (("sums", taken.sums, n), ("new_sums", taken.new_sums, taken.new_visits)):
+    if (taken.missing > n).any() or taken.missing[0].any():
+        raise ValidationError("state.missing exceeds the number of visits")
+    for name, sums, visits in (("sums", taken.sums, n - taken.missing), ("new_sums", taken.new_sums, taken.new_visits)):
         if (sums > visits).any():
             raise ValidationError(f"state.{name} exceeds the number of visits")
     if (taken.new_returns > H * taken.new_visits).any():
