@@ -16,6 +16,8 @@ PATH = [0.5, 0.4]
 # function, arguments with which it works, the argument, the end of its range, and a value beyond it
 ENDS: list[tuple[Any, dict[str, Any], str, Any, Any]] = [
     (th.bonus_logs, {**DELTA, "episodes": 5}, "episodes", 1, 0),
+    (th.bonus_logs, {**DELTA, "episodes": 5}, "episodes", 2**53, 2**53 + 1),
+    (th.bonus_logs, {**DELTA, "episodes": 5}, "delta", 1e-100, 0.9e-100),
     (th.burn_in, DELTA, "margin_scale", 0.0, -0.5),
     (th.burn_in_episode, DELTA, "margin_scale", 0.0, -0.5),
     (th.threshold_width, {"horizon": 2, "episodes": 5, "delta": 0.1}, "horizon", 1, 0),

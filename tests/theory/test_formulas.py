@@ -60,6 +60,45 @@ def test_the_dual_constant_and_the_error_of_a_step_are_the_lemmas(problem):
     assert th.step_error(problem, 0.001, 0.25) == pytest.approx(float(error), **close)
 
 
+def test_where_the_logarithm_of_the_constant_is_beyond_709_the_constant_is_infinite():
+    wide = fd.Problem(states=20, actions=5, horizon=5, initial=0, thresholds=[2.5], slater_gap=0.1)
+    assert 710.0 < th.log_primal_constant(wide, 1.0, 1.0) < 1_400.0
+    assert th.primal_constant(wide, 1.0, 1.0) == math.inf
+    assert 400.0 < th.log_primal_constant(wide, 0.45, 1.0) < 700.0
+    assert th.primal_constant(wide, 0.45, 1.0) < math.inf
+
+
+@PROBLEMS
+def test_the_bounds_on_entropy_to_go_and_on_values_are_the_lemmas(problem):
+    _S, A, H, m, X = sizes(problem)
+    p = [1.0, 0.25, 1e-9]
+    exact = [float(H * mp.log(A) - mp.log(mp.mpf(x))) for x in p]
+    np.testing.assert_allclose(th.entropy_to_go_bound(problem.horizon, problem.actions, p), exact, rtol=1e-12)
+    tau = mp.mpf(0.3)
+    exact = [float(H * (1 + 4 * m * H / X + tau * mp.log(A)) - tau * mp.log(mp.mpf(x))) for x in p]
+    np.testing.assert_allclose(th.q_bound(problem, 0.3, p), exact, rtol=1e-12)
+    assert th.q_bound(problem, 0.3, 0.0) == math.inf
+
+
+@PROBLEMS
+def test_the_bounds_on_the_drift_are_those_derived(problem):
+    """The two of the module's docstring, with other weights and margins for every constraint."""
+    _S, A, H, m, X = sizes(problem)
+    t, u = mp.mpf(0.5), mp.mpf(0.3)
+    n = problem.constraints
+    lam = [mp.mpf(k + 1) / 4 for k in range(n)]
+    old, new = [mp.mpf(k + 2) / 10 for k in range(n)], [mp.mpf(k + 1) / 16 for k in range(n)]
+    norm = lambda v: mp.sqrt(mp.fsum(x**2 for x in v))  # noqa: E731
+    heat = (1 + mp.fsum(lam)) * abs(1 / u - 1 / t)
+    moved = norm([a - b for a, b in zip(new, old, strict=True)]) + abs(u - t) * norm(lam)
+    first = (moved + mp.sqrt(m) * H**3 * heat) / u
+    given = (problem, (0.5, 0.3), ([float(x) for x in old], [float(x) for x in new]), [float(x) for x in lam])
+    assert th.multiplier_drift_bound(*given) == pytest.approx(float(first), **close)
+    ratios = H * (1 + 4 * m * H / X + u * mp.log(A)) / u + mp.log(A)
+    second = H**3 * (heat + mp.sqrt(m) * first / u) * ratios + mp.sqrt(m) * 4 * H / X * first
+    assert th.potential_drift_bound(*given) == pytest.approx(float(second), **close)
+
+
 def test_a_margin_beyond_h_makes_the_dual_constant_larger():
     assert th.dual_constant(PAPER, 1.0) == pytest.approx((5 + 8) ** 2)
     assert th.dual_constant(PAPER, 1.0, margin=26_369.0) == pytest.approx((5 + 26_369 + 8) ** 2)
@@ -282,6 +321,7 @@ def test_a_step_whose_error_no_float_holds_makes_the_bound_infinite_from_there_o
 
 def test_one_step_contracts_and_adds():
     assert th.contraction(2.0, 0.5, 0.1, 0.3, delta=0.4) == pytest.approx(0.95 * 2 + 0.3 + 0.2)
+    assert th.contraction(2.0, 0.5, 0.1, 0.3) == pytest.approx(0.95 * 2 + 0.3)
 
 
 @PROBLEMS

@@ -108,7 +108,7 @@ def step_error(problem: Problem, eta: float, tau: float, margin: float | None = 
     """(eta^2 / 2)(H C + D): what one step may add to the potential, the estimates being exact."""
     dual, eta = dual_constant(problem, tau, margin), as_float("eta", eta, 0.0, LARGEST)
     error = problem.horizon * primal_constant(problem, eta, tau) + dual
-    return 0.5 * eta**2 * error if eta > 0.0 else 0.0
+    return 0.5 * eta**2 * error
 
 
 def initial_potential_bound(problem: Problem) -> float:
