@@ -120,7 +120,7 @@ class EnvironmentSpec(Spec):
 
     def _bytes(self) -> bytes:
         try:
-            return Path(str(self.file)).read_bytes()
+            return as_path("file", str(self.file)).read_bytes()
         except OSError as error:
             raise FileFormatError(f"{self.file} cannot be read: {error.strerror or error}") from None
 

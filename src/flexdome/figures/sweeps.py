@@ -39,6 +39,8 @@ def sweep_figure(
     options : the options of every learner of the table
     """
     table = as_table("table", table, SCHEMA)
+    if not table.height:
+        raise ValidationError("table has no rows; it must have one for each setting")
     if not isinstance(options, Mapping) or not all(isinstance(row, Mapping) for row in options.values()):
         raise ValidationError(f"options is {shown(options)}; it must have a dictionary of options for every learner")
     label, width = as_text("label", label), as_width(width)
