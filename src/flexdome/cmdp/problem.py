@@ -176,7 +176,8 @@ class Problem:
         """(m,) thresholds as inside, from limits and thresholds in the user's units where there are such."""
         bounds = np.atleast_1d(as_array("thresholds", given, finite=False)[0])
         if bounds.shape != (self.constraints,):
-            raise ValidationError(f"thresholds has shape {bounds.shape}; there are m = {self.constraints} constraints")
+            has = f"{bounds.size} entries" if bounds.ndim == 1 else f"shape {bounds.shape}"
+            raise ValidationError(f"thresholds has {has}; there are m = {self.constraints} constraints")
         if self.subject_to:
             pairs = zip(self.subject_to, bounds, strict=True)
             renewed = [one.with_bound(float(bound)) for one, bound in pairs]
