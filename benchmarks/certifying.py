@@ -1,4 +1,4 @@
-"""The monitor's episode and a certificate: how fast.
+"""The monitor's episode, a certificate, and an episode of the learners that are never unsafe: how fast.
 
     python -m benchmarks.certifying
 
@@ -79,9 +79,30 @@ def sequences(n: int = 10_000) -> None:
         shown(f"lower sequence, an observation, {method}", [seconds(run) / n for _ in range(REPEATS)], "")
 
 
+def learners(episodes: int = 20_000) -> None:
+    """An episode of each learner that starts from a safe policy, as ``simulate`` runs it, against ProxDOME's."""
+    cmdp = fd.make_cmdp("paper-v1")
+    problem, safe = cmdp.problem(), fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    made = {
+        "ProxDOME": lambda n: fd.ProxDOME(problem, episodes=n),
+        "ProxDOME, from a safe policy": lambda n: fd.ProxDOME(problem, episodes=n, safe_policy=safe),
+        "SureDOME": lambda n: fd.SureDOME(problem, episodes=n, safe_policy=safe),
+        "ProxDOME, guarded": lambda n: fd.Guard(fd.ProxDOME(problem, episodes=n), safe),
+    }
+    goals = {"ProxDOME, from a safe policy": "< 1.5 times"}
+    plain = None
+    for name, make in made.items():
+        fd.simulate(make(50), cmdp)
+        learner = make(episodes)
+        spent = seconds(lambda learner=learner: fd.simulate(learner, cmdp)) / episodes  # type: ignore[misc]
+        plain = spent if plain is None else plain
+        shown(f"an episode of {name}: {spent / plain:.2f} times ProxDOME's", [spent], goals.get(name, ""))
+
+
 def main(full: bool | None = None) -> None:
     """Print the table."""
     print(machine())
+    learners()
     monitor("paper-v1")
     monitor("multi-v1")
     certificates()
