@@ -350,7 +350,7 @@ def test_a_forbidden_action_is_masked_and_refused():
         state, _, _, ended, info = env.step(2)
     assert ended
     assert "action_mask" not in info
-    many = CMDPVectorEnv(cmdp, num_envs=4)
+    many = CMDPVectorEnv(4, cmdp)
     many.reset(seed=0)
     with pytest.raises(fd.ValidationError, match=r"actions\[0\] is 1; that action is not allowed at step 0"):
         many.step(np.ones(4, dtype=int))

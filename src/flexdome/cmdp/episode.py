@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,7 @@ class Episode:
     rewards: npt.ArrayLike
     utilities: npt.ArrayLike
     thresholds: npt.ArrayLike | None = None
+    begins_anywhere: ClassVar[bool] = False  # whether the problem's initial distribution is an estimate to this one
 
     @classmethod
     def padded(
@@ -130,7 +131,10 @@ class Episode:
             states = np.append(states, 0)
         if n < H:
             states, actions, rewards, utilities = _ended(problem, n, states, actions, rewards, utilities)
-        refuse_impossible(problem, states, actions)
+        if self.begins_anywhere:
+            refuse_forbidden_actions(problem, states, actions)
+        else:
+            refuse_impossible(problem, states, actions)
         if problem.thresholds_known:
             return states, actions, rewards, utilities, np.zeros((0, 0))
         if self.thresholds is None:

@@ -234,6 +234,12 @@ def _observer(env: Any, discretize: Any, states: int | None, seed: int) -> Grid 
     return _Numbered(as_int("env.observation_space.n", int(space.n), 1))
 
 
+class _Played(Scaled):
+    """An episode of an environment; that nothing began in its first state before is no reason to refuse it."""
+
+    begins_anywhere = True
+
+
 class _Drive:
     """An environment, as a learner meets it."""
 
@@ -289,14 +295,14 @@ class _Drive:
         samples = None if self.problem.thresholds_known else thresholds[:, :n]
         utilities = 1.0 - costs[:, :n]
         if n == H:
-            episode: Episode = Scaled(states, actions, scaled, utilities, samples)
+            episode: Episode = _Played(states, actions, scaled, utilities, samples)
         else:
             nothing = as_float("reward after the end", (0.0 - self.low) / (self.high - self.low), 0.0, 1.0)
             if self.state.states == self.problem.states:
                 raise ValidationError(
                     f"an episode ended after {n} steps; the problem must have one state more, for the end"
                 )
-            episode = Scaled.padded(
+            episode = _Played.padded(
                 H, self.state.states, states, actions, scaled, utilities, samples, reward=nothing, utility=1.0
             )
         return episode, float(np.sum(rewards)), costs.sum(axis=1), n
