@@ -12,7 +12,6 @@ import pytest
 
 import flexdome as fd
 from flexdome.certificates import load_episodes, save_episodes
-from flexdome.gym import CMDPEnv, Grid, SixTuple, fit_grid, gymnasium_id, problem_for
 from malformed import FILE, Call, episode, listed, policy, safe, told, world
 
 JOURNAL = (*FILE, "journal", "directory", "learner")
@@ -129,9 +128,6 @@ def lake() -> Any:
 
 
 def gyms() -> dict[str, Call]:
-    env = CMDPEnv(world())
-    six = SixTuple(env)
-    told_ = problem_for(env, horizon=3, limit=[2.0, 2.0], slater_gap=0.4)
     return {
         "from_gymnasium": Call(
             fd.from_gymnasium,
@@ -140,23 +136,6 @@ def gyms() -> dict[str, Call]:
             {"horizon": ("limits",)},
             own=("cost", "reward"),
         ),
-        "learn": Call(
-            lambda **rest: fd.learn(learner=fd.FlexDOME(told_, episodes=9), **rest),
-            {"env": env, "episodes": 2, "cost": None, "discretize": None, "reward_range": (0.0, 1.0), "evaluate": 0,
-             "seed": 0, "each": None},
-            long=("episodes", "evaluate"),
-            own=("cost", "discretize", "each"),
-        ),
-        "problem_for": Call(problem_for, {"env": env, "horizon": 3, "limit": [2.0, 2.0], "slater_gap": 0.4}),
-        "CMDPEnv": Call(CMDPEnv, {"environment": world()}),
-        "CMDPEnv.step": Call(lambda action: (env.reset(seed=0), env.step(action)), {"action": 0}),
-        "learn.learner": Call(lambda learner: fd.learn(env, learner, 0), {"learner": fd.FlexDOME(told_, episodes=9)}),
-        "SixTuple.step": Call(lambda action: (six.reset(seed=0), six.step(action)), {"action": 0}),
-        "Grid": Call(Grid, {"edges": [[0.0, 1.0], [0.5]]}),
-        "Grid()": Call(lambda x: Grid([[0.0, 1.0], [0.5]])(x), {"x": np.array([0.2, 0.7])}, {"x": ("observation",)}),
-        "fit_grid": Call(fit_grid, {"env": lake(), "bins": (2,), "episodes": 1, "steps": 1, "seed": 0},
-                         long=("episodes", "steps")),
-        "gymnasium_id": Call(gymnasium_id, {"id": "paper-v1"}, {"id": ("environment",)}),
     }  # fmt: skip
 
 
@@ -174,7 +153,7 @@ def somewhere(tmp_path, monkeypatch):
     fd.Journal("journaled", fresh()).close()
 
 
-SLOW = ("learn", "fit_grid", "CMDPEnv.step", "SixTuple.step", "Journal.observe", "Journal.set_thresholds")
+SLOW = ("Journal.observe", "Journal.set_thresholds")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in everything()])
