@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.simulation.check import _masked, _Subject, forbidden_actions_are_left_alone
+from flexdome.simulation.mask_rule import _masked, forbidden_actions_are_left_alone
+from flexdome.simulation.rules import Subject
 from runs import small_cmdp
 
 PROPOSED = ("suredome", "guard")  # by ProxDOME, unless told otherwise
 LATER = {id for id in fd.LEARNERS if not fd.LEARNERS["proxdome" if id in PROPOSED else id].load().masks}
 
 
-def subject(id: str) -> _Subject:
+def subject(id: str) -> Subject:
     learner, cmdp = fd.LEARNERS[id].load(), small_cmdp(S=3, A=3, H=3)
     options = {}
     if "safe policy" in fd.LEARNERS[id].needs:
         options["safe_policy"] = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
-    return _Subject(learner, cmdp, options, fd.LEARNERS[id].randomises)
+    return Subject(learner, cmdp, options, fd.LEARNERS[id].randomises)
 
 
 @pytest.mark.parametrize("id", list(fd.LEARNERS))
