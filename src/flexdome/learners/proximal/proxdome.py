@@ -145,11 +145,12 @@ import numpy.typing as npt
 
 from flexdome.certificates import Seen
 from flexdome.cmdp import CMDP, Episode, Problem
-from flexdome.cmdp.validation import Float, as_float, frozen, shown
+from flexdome.cmdp.validation import Float, as_float, as_int, frozen, shown
 from flexdome.errors import InfeasibleError, ValidationError
 from flexdome.kernels.borrow import hold
 from flexdome.learners.base import Beliefs, Learner
-from flexdome.learners.proximal.data_kernels import Choices, open_cells, open_known
+from flexdome.learners.proximal.data_kernels import Choices, Proximal, open_cells, open_known
+from flexdome.learners.proximal.memory import NAMES, SHORTEST, Memory
 from flexdome.learners.proximal.plan_kernels import observe_proximal, record_proximal
 from flexdome.learners.proximal.state import proximal_arrays, proximal_state, restore_proximal, set_scales
 from flexdome.learners.proximal.status import LICENCE, Status
@@ -157,6 +158,7 @@ from flexdome.learners.proximal.sweep_kernels import EXACTLY, TOLERANCE
 from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
 from flexdome.learners.seen.counts import OptimisticModel
 from flexdome.learners.seen.dense import dense_counts
+from flexdome.learners.seen.kernels import Settings
 from flexdome.learners.turn import changing, reading
 from flexdome.planning import Solution, solve
 from flexdome.theory.schedules import LARGEST
@@ -191,6 +193,9 @@ class ProxDOME(Learner):
     share_steps : whether what is seen at one step counts at all; None does so where the problem is stationary
     safe_policy : a known policy and its utilities (:class:`flexdome.SafePolicy`) to be safe with from the first episode
         on: what is played is drawn, the plan with probability ``status().weight`` and that policy otherwise
+    forget : for a plant that changes: how many of the last episodes count (from 16 on), and fewer as soon as predicted
+        and realised utilities part (:mod:`flexdome.learners.proximal.memory`); None forgets nothing. With it, a
+        simulation runs through ``observe``
     seed : of those draws
 
     Examples
@@ -223,8 +228,11 @@ class ProxDOME(Learner):
         reward_scale: float = 1.0,
         share_steps: bool | None = None,
         safe_policy: Any = None,
+        forget: int | None = None,
     ) -> None:
         super().__init__(problem, episodes, seed)
+        self.forget = None if forget is None else as_int("forget", forget, SHORTEST, 10**9)
+        self.memory = None if self.forget is None else Memory(self.forget, problem.constraints)
         self.safe_policy = None if safe_policy is None else as_safe_policy(self.id, problem, safe_policy)
         if not isinstance(share_steps, bool | None):
             raise ValidationError(f"share_steps is {shown(share_steps)}; it must be True, False or None")
@@ -251,17 +259,23 @@ class ProxDOME(Learner):
             certain=False,
         )
         self.choices = hold(choices)
-        self.model = OptimisticModel(problem)
-        self.settings = self.model.settings(problem, LARGEST, off=False)
-        self.own = proximal_arrays(self.model)
-        if self.settings.revealed:
-            self.model.reveal(problem, self.settings)
-            if problem.utilities is not None:
-                set_scales(self.own.scales, problem.utilities)
-            open_cells(self.model.core, self.own, self.settings, self.choices)
-            open_known(self.model.core, self.own, self.settings, self.choices)
+        self.model, self.settings, self.own = self._nothing_seen()
         self._look()
         self._plan()
+        if self.memory is not None:  # a simulation then runs through it, and not in the kernel
+            vars(self)["observe"] = self._observe_and_forget
+
+    def _nothing_seen(self) -> tuple[OptimisticModel, Settings, Proximal]:
+        """What is held before the first episode."""
+        problem, model = self.problem, OptimisticModel(self.problem)
+        settings, own = model.settings(problem, LARGEST, off=False), proximal_arrays(model)
+        if settings.revealed:
+            model.reveal(problem, settings)
+            if problem.utilities is not None:
+                set_scales(own.scales, problem.utilities)
+            open_cells(model.core, own, settings, self.choices)
+            open_known(model.core, own, settings, self.choices)
+        return model, settings, own
 
     def reserve(self) -> None:
         """Make room for the successors that one more episode may bring."""
@@ -344,6 +358,36 @@ class ProxDOME(Learner):
         self._learn(data)
 
     @changing
+    def _observe_and_forget(self, episode: Episode) -> None:
+        """:meth:`observe`, and where there is something to forget, what was seen is made anew from what is not."""
+        data, report = self.checked_episode(episode), self.own.report
+        assert self.memory is not None
+        memory = self.memory.copy()
+        memory.add(data, report.utilities.copy(), report.errors.copy())
+        self.reserve()
+        self._learn(data)
+        self.memory = memory
+        if memory.cut():
+            self._remember(memory)
+
+    def _remember(self, memory: Memory) -> None:
+        """Make everything anew from the episodes of a memory. The multipliers are kept, and so is the count."""
+        lam = self.model.core.policy.lam.copy()
+        before = self.model, self.settings, self.own
+        try:
+            self.model, self.settings, self.own = self._nothing_seen()
+            for data in memory.data:
+                self.reserve()
+                record_proximal(self.model.core, self.own, self.settings, self.choices, data)
+            self.model.core.policy.lam[:] = lam
+            self.own.logged[0] = len(memory.data) - self.episode
+            for _ in range(PLANS):
+                self._plan()
+        except BaseException:
+            self.model, self.settings, self.own = before
+            raise
+
+    @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Take logged episodes as data, whatever policy made them, and plan the next episode with them."""
         log = self.checked_episodes(episodes)
@@ -351,6 +395,8 @@ class ProxDOME(Learner):
         for data in log:
             self.reserve()
             record_proximal(self.model.core, self.own, self.settings, self.choices, data)
+            if self.memory is not None:
+                self.memory.add(data, None, None)
         for _ in range(PLANS if log else 0):
             self._plan()
 
@@ -457,15 +503,20 @@ class ProxDOME(Learner):
             "reward_scale": self.choices.reward,
             "share_steps": self.choices.shared,
             "safe_policy": None if self.safe_policy is None else stored_safe_policy(self.safe_policy),
+            **({} if self.forget is None else {"forget": self.forget}),
         }
 
     def state(self) -> Arrays:
         """Everything learned, as arrays."""
-        return proximal_state(self.model, self.own, bool(self.settings.known_p))
+        state = proximal_state(self.model, self.own, bool(self.settings.known_p))
+        return state if self.memory is None else {**state, **self.memory.state()}
 
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
         self._look()
+        if self.memory is not None:
+            self.memory.restore(state, self.model.shape)
+            state = {name: part for name, part in state.items() if name not in NAMES}
         restore_proximal(self.model, self.own, self.settings, self.choices, self.episode, state)
         self._begun(())

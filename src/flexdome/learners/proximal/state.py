@@ -133,8 +133,9 @@ def restore_proximal(
         if name not in state:
             raise ValidationError(f"state.{name} is missing")
     rest = {name: part for name, part in state.items() if name not in OWN}
-    restore_model(model, settings, episode, rest, chained=not choices.shared)
     read = StateReader({name: state[name] for name in OWN})
+    logged = read.take("logged", (1,), -float(episode), EXACT, whole=True).astype(np.int64)  # below 0: some forgotten
+    restore_model(model, settings, episode + min(0, int(logged[0])), rest, chained=not choices.shared)
     core, W = model.core, model.W
     m = core.policy.lam.size
     rows, cells = _visited_rows(model, core.counts.n_cells), _visited_cells(model, core.counts.n_cells)
@@ -170,7 +171,7 @@ def restore_proximal(
     own.share[:] = read.take("share", (1,), SMALLEST_SHARE, LARGEST_SHARE)
     own.pooled[: 1 + m] = read.take("pooled", (1 + m, own.pooled.shape[1]), 0.0, LARGEST_SUM)
     own.pooled[1 + m :] = read.take("shared", (m, own.pooled.shape[1]), -LARGEST_SUM, LARGEST_SUM)
-    own.logged[:] = read.count("logged", (1,), 0, EXACT)
+    own.logged[:] = logged
     own.clock[:] = read.count("clock", (1,), 0, EXACT)
     own.report.numbers[:] = read.take("report", own.report.numbers.shape, -LARGEST_SUM, LARGEST_SUM)
     read.finish()
