@@ -102,7 +102,7 @@ def main(days: int, folder: Path) -> None:
 
     learner.export(folder / "policy.json")
     policy = fd.Policy.load(folder / "policy.json")
-    fresh = [day(lambda hour, level: policy.act(hour, level, rng.random())) for _ in range(800)]
+    fresh = [day(lambda hour, level: policy.act(hour, level, rng.random())) for _ in range(2000)]
     print(fd.certify(policy.policy, problem, fresh, delta=0.05))
     print(policy.explain(12, "5-6 mg/l"))
 

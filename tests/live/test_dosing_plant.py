@@ -20,7 +20,7 @@ def test_a_log_becomes_a_policy_on_disk(tmp_path, capsys):
     assert policy.act(0, "4-5 mg/l", 0.3).endswith("ml/h")
     assert "limit 2.5 mg/l" in said
     assert "episode 61: shown safe" in said
-    assert "out of band: certified safe; in [" in said or "out of band: not yet; in [" in said
+    assert "out of band: certified safe; in [" in said
     assert "] mg/l, limit 2.5 mg/l" in said
     assert "kg of yield" in said
     assert "constraint 0" not in said
