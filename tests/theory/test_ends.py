@@ -155,3 +155,10 @@ def test_a_mirror_step_from_a_corner_is_bounded_by_infinity() -> None:
     with pytest.raises(fd.ValidationError, match="eta times the largest gain is 400; it must be at most 300"):
         th.mirror_step([0.5, 0.5], [4000.0, 0.0], 0.1, [0.5, 0.5])
     assert th.mirror_step([0.5, 0.5], [3000.0, 0.0], 0.1, [0.5, 0.5]).right > 0.0
+
+
+def test_a_divergence_is_along_an_axis_with_entries() -> None:
+    assert th.kl([1.0], [1.0]) == 0.0
+    for nothing in (1.0, [[], []]):
+        with pytest.raises(fd.ValidationError, match="p has shape"):
+            th.kl(nothing, nothing)
