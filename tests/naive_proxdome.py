@@ -56,6 +56,7 @@ class NaiveProxDOME:
             self.first_d = list(np.asarray(problem.utilities).reshape(m, -1).T)
             self.all_d = self.first_d
         self.V, self.U, self.R = np.zeros((H + 1, S)), np.zeros((m, H + 1, S)), np.zeros((H + 1, S))
+        self.may = np.ones((H, S, A), dtype=bool) if problem.allowed is None else problem.allowed
         self.rem = np.arange(H, 0, -1.0)[:, None, None]
         self.rest = self.rem * 0 if self.told_p is not None else self.rem - 1  # what may follow is unknown by as much
         self.bar = np.zeros((H, S, A))
@@ -64,7 +65,7 @@ class NaiveProxDOME:
         self.s2, self.lucky = np.zeros((m, H, S, A)), np.zeros((m, H, S, A))
         self.doubts, self.luck = np.zeros((H, S, A)), np.zeros((H, S))
         self.pooled = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + 2 * m, H)).copy()
-        self.t, self.next, self.safe, self.policy = 1, 1, False, np.full((H, S, A), 1 / A)
+        self.t, self.next, self.safe, self.policy = 1, 1, False, self.may / self.may.sum(-1, keepdims=True)
         self.kept, self.careful_plan, self.share, self.last_share = None, None, 0.0, 0.5
         self.plan(np.zeros((H, S, A), dtype=bool))
 
@@ -283,13 +284,14 @@ class NaiveProxDOME:
         self.V[H], self.U[:, H], self.R[H] = 0, 0, 0
         for h in reversed(range(H)):
             Q = self.careful(h, lam) if mode == "care" else self.hopeful(h, lam)
-            top = Q.max(-1, keepdims=True)
-            e = np.exp(np.maximum((Q - top) / tau, -700))
+            top = np.where(self.may[h], Q, -np.inf).max(-1, keepdims=True)
+            e = np.exp(np.maximum((Q - top) / tau, -700)) * self.may[h]
             pi[h] = e / e.sum(-1, keepdims=True)
-            self.V[h] = top[:, 0] + tau * np.log(e.mean(-1))
+            number = self.may[h].sum(-1)
+            self.V[h] = top[:, 0] + tau * np.log(e.sum(-1) / number)
             if policy is not None:
                 pi[h] = policy[h]
-                bits = np.log(np.maximum(pi[h], 1e-300)) + np.log(A)
+                bits = np.log(np.maximum(pi[h], 1e-300)) + np.log(number)[:, None]
                 self.V[h] = (pi[h] * (Q - tau * bits)).sum(-1)
             rest = np.where(tried[h], 0.0, self.rest[h, 0, 0])
             half = self.b_0 / 2

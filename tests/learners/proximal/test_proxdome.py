@@ -98,6 +98,19 @@ def test_the_learner_follows_its_twin_on_the_families(environment: str) -> None:
     assert follow(fd.ProxDOME(cmdp.problem()), cmdp, 120) < CLOSE
 
 
+@pytest.mark.parametrize("stationary", [False, True])
+def test_a_mask_of_actions_follows_the_twin(stationary: bool) -> None:
+    cmdp = small_cmdp(3, m=2, fraction=0.6, noise="bernoulli", stationary=stationary)
+    allowed = np.ones((cmdp.horizon, cmdp.states, cmdp.actions), dtype=bool)
+    allowed[:, [0, 2], 0] = allowed[:, 3, 1:] = False
+    masked = cmdp.problem().changed(allowed=allowed)
+    learner = fd.ProxDOME(masked)
+    assert follow(learner, cmdp, 250) < CLOSE
+    assert (learner.policy[~allowed] == 0.0).all()
+    assert (learner.visits[~allowed] == 0.0).all()
+    assert learner.status().untried <= int((allowed & (learner.visits == 0.0)).sum())
+
+
 def test_noisy_observations_follow_the_twin_and_a_careful_plan_is_mixed_in() -> None:
     cmdp = fd.make_cmdp("contexts-v1", seed=1, states=5, actions=3, spread=0.05)
     learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp, 3)

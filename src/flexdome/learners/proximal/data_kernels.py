@@ -274,14 +274,13 @@ def open_row(core, own, settings, choices, row, rem):
 def open_new(core, own, settings, choices):
     """Give the cells made since the last call the values of a state never visited."""
     A, C, W, m, H = settings.A, settings.C, settings.W, core.policy.lam.size, core.counts.n_cells.size
-    uniform = -np.log(float(A))
     _, top = lagrangian(choices, own.scales, core.policy.lam)
     for h in range(H):
         rem = float(H - h)
         for c in range(own.opened[h], core.counts.n_cells[h]):
             for a in range(A):
                 row = (h * A + a) * C + c
-                own.kept[row] = uniform
+                own.kept[row] = core.policy.logits[row]
                 open_row(core, own, settings, choices, row, rem)
             core.work.values[(h * C + c) * W] = top * rem
             for j in range(1, m + 2):

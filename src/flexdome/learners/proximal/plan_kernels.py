@@ -23,6 +23,7 @@ from flexdome.learners.proximal.data_kernels import (
 )
 from flexdome.learners.proximal.dual_kernels import ENDED, next_multipliers, start_search
 from flexdome.learners.proximal.sweep_kernels import CAUTIOUS, EVALUATE, OPTIMISTIC, Scene, trial
+from flexdome.learners.seen.kernels import n_allowed
 
 __all__ = [
     "LARGEST_SHARE",
@@ -81,11 +82,16 @@ def count_untried(core, settings):
     sure = settings.known_p and known(settings, 0, 0) and known(settings, 1, 0)
     for h in range(core.counts.n_cells.size):
         untried += A * core.counts.n_cells[h] - core.counts.n_tried[h]
+        for c in range(core.counts.n_cells[h] if settings.masked and not settings.revealed else 0):
+            untried -= A - n_allowed(settings, h, core.counts.state_of[h, c])
         for c in range(core.counts.n_cells[h] if settings.revealed and not sure else 0):
             here, never = 0.0, 0.0
             for a in range(A):
                 visits = core.counts.n_visits[(h * A + a) * C + c]
-                here, never = here + visits, never + (visits == 0.0)
+                may = True
+                if settings.masked:
+                    may = settings.allowed[h, core.counts.state_of[h, c], a]
+                here, never = here + visits, never + (may and visits == 0.0)
             untried += never if here > 0.0 else 0.0
     return untried
 

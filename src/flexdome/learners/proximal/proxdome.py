@@ -121,6 +121,11 @@ for means not known, and M (rem - 1) and mid_i (rem - 1) for p V and p U where t
 at least b_i H / 10^6. Where everything is known, thresholds too, there is nothing to learn: the plan is the exact
 optimum from the first episode on, if the thresholds can be met at all.
 
+Allowed actions
+---------------
+Where the problem forbids actions, softmax, mean and uniform policies are over those that are allowed in a state. The
+others have probability 0, are never tried, and do not count as untried.
+
 Why it should work
 ------------------
 sum x^2 s2 is the delta-method variance of the plug-in value, so the margin is c / sqrt(t) with a measured c; with
@@ -211,6 +216,7 @@ class ProxDOME(Learner):
     """
 
     id: ClassVar[str] = "proxdome"
+    masks: ClassVar[bool] = True
     runner: ClassVar[str] = "flexdome.simulation.runners.proximal:Proximal"
     _optimum: Solution | None
 
@@ -287,7 +293,7 @@ class ProxDOME(Learner):
         p, r, d = known.transitions, known.rewards, known.utilities
         if known.thresholds_known and p is not None and r is not None and d is not None:
             with suppress(InfeasibleError):  # what is played then aims at the utilities
-                self._optimum = solve(CMDP(p, r, d, known.thresholds, known.initial))
+                self._optimum = solve(CMDP(p, r, d, known.thresholds, known.initial, allowed=known.allowed))
         self.choices = self.choices._replace(certain=self._optimum is not None)
 
     def _plan(self) -> None:
@@ -318,7 +324,8 @@ class ProxDOME(Learner):
         return self._planned()
 
     def _planned(self) -> Float:
-        pi: Float = frozen(self.model.spread(self.model.core.policy.pi, 1.0 / self.problem.actions))
+        uniform = 1.0 / self.problem.actions if self.problem.allowed is None else self.problem.uniform
+        pi: Float = frozen(self.model.spread(self.model.core.policy.pi, uniform))
         return pi
 
     @property

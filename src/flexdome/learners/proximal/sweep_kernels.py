@@ -8,6 +8,7 @@ from flexdome.kernels.blocks import mix_rows, row_means
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import LANES, mirror_step
 from flexdome.learners.proximal.data_kernels import known, lagrangian
+from flexdome.learners.seen.kernels import FORBIDDEN, n_allowed
 
 __all__ = ["CAUTIOUS", "EVALUATE", "EXACTLY", "OPTIMISTIC", "SAME", "TOLERANCE", "Scene", "Verdict", "trial"]
 
@@ -62,6 +63,41 @@ def cautious(core, own, settings, choices, row, never, each):
     return never if core.counts.n_visits[row] == 0.0 and doubt > 0.0 else total
 
 
+@kernel(inline="late")
+def forbid(core, settings, h):
+    """Before a softmax: Q of the actions that are not allowed, low enough to weigh nothing."""
+    A, C, y, state_of = settings.A, settings.C, core.work.y, core.counts.state_of
+    for c in range(core.counts.n_cells[h]):
+        for a in range(A):
+            if not settings.allowed[h, state_of[h, c], a]:
+                y[a * C + c] = -1e300
+
+
+@kernel(inline="late")
+def clear_forbidden(core, settings, h):
+    """After it: they have no probability at all."""
+    A, C, policy, state_of = settings.A, settings.C, core.policy, core.counts.state_of
+    for c in range(core.counts.n_cells[h]):
+        entropy, untried = 0.0, 0.0
+        for a in range(A):
+            row = (h * A + a) * C + c
+            if not settings.allowed[h, state_of[h, c], a]:
+                policy.pi[row], policy.logits[row] = 0.0, FORBIDDEN
+            else:
+                entropy -= policy.pi[row] * policy.logits[row]
+                untried += policy.pi[row] if core.counts.inverse[row] == 0.0 else 0.0
+        policy.entropy[h * C + c], policy.untried[h * C + c] = entropy, untried
+
+
+@kernel(inline="late")
+def first_allowed(settings, h, s):
+    """The first of the actions that are allowed in a state."""
+    a = 0
+    while not settings.allowed[h, s, a]:
+        a += 1
+    return a
+
+
 @kernel
 def backward(core, own, settings, choices, scene, mode):
     """One soft Bellman sweep: Q and V, the softmax policy or the present one, and its plug-in utilities."""
@@ -91,10 +127,18 @@ def backward(core, own, settings, choices, scene, mode):
                 y[row - rows] = cautious(core, own, settings, choices, row, never, each)
             else:
                 y[row - rows] = min(optimistic(core, own, settings, choices, row, rem - 1.0, L, top), never)
+        if settings.masked:
+            forbid(core, settings, h)
         mirror_step(logits, pi, y, inverse, core.policy.entropy, core.policy.untried, h, C, A, n, keep, eta)
+        if settings.masked:
+            clear_forbidden(core, settings, h)
         for c in range(n):
             mix_rows(values, h * C + c, q, pi, rows + c, C, A, W)
-            value = y[c] - tau * (logits[rows + c] + log_A)  # tau log mean exp(Q / tau)
+            one = c
+            if settings.masked:
+                one = c + C * first_allowed(settings, h, core.counts.state_of[h, c])
+                log_A = np.log(float(n_allowed(settings, h, core.counts.state_of[h, c])))
+            value = y[one] - tau * (logits[rows + one] + log_A)  # tau log mean exp(Q / tau)
             if stay:
                 value = tau * (core.policy.entropy[h * C + c] - log_A)
                 for a in range(A):
@@ -119,7 +163,8 @@ def begin(core, own, settings, choices):
         for i in range(m):
             report.utilities[i] += p * (values[c * W + 1 + i] if c >= 0 else own.scales.middle[i] * H)
             if c < 0:
-                report.errors[i] += (p * own.scales.width[i] * H) ** 2 / (12.0 * A)
+                n = n_allowed(settings, 0, settings.starts[k]) if settings.masked else A
+                report.errors[i] += (p * own.scales.width[i] * H) ** 2 / (12.0 * n)
         if c >= 0:
             own.mass[c] = p
 
