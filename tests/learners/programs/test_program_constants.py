@@ -134,7 +134,8 @@ def asked(monkeypatch, name, size, n, **options):
     calls = []
 
     def spy(transitions, f, mu, *more):
-        calls.append((transitions, f, *more))
+        mask = more[-1] if getattr(more[-1], "dtype", float) == np.bool_ else None
+        calls.append((transitions, f, *(more if mask is None else more[:-1])))
         return Program(np.full(f.shape[1:], 0.1), np.zeros(f.shape[0]), np.zeros(f.shape[0] - 1), True, np.inf)
 
     learner = made(name, size, **options)
@@ -367,7 +368,7 @@ def test_a_safe_policy_without_room_to_spare_is_played(name, sample, safe):
 
 @pytest.mark.parametrize("name", ["optpess-lp", "dope"])
 def test_where_the_program_has_no_solution_the_safe_policy_is_played(name, monkeypatch):
-    def unsolved(transitions, f, mu, alpha):
+    def unsolved(transitions, f, mu, alpha, mask):
         return Program(np.zeros(f.shape[1:]), np.zeros(f.shape[0]), np.ones(alpha.size), False, -1.0)
 
     learner = made(name, bonus_scale=0.0, **({"baseline_episodes": 0} if name == "dope" else {}))
