@@ -108,9 +108,9 @@ def test_a_published_learner_whose_version_is_not_the_present_one_is_said_to_be_
 @pytest.mark.parametrize(
     ("learner", "family"),
     [
-        ("FlexDOME, practical", "inventory-v1"),
-        ("RPD-OE", "traps-v1"),
-        ("DOPE", "factored-v1"),
+        ("FlexDOME, practical", "independent-v1"),
+        ("RPD-OE", "conflict-v1"),
+        ("DOPE", "paper-v1"),
         ("ProxDOME", "media-v1"),
     ],
 )
