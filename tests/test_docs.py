@@ -145,11 +145,11 @@ def test_the_page_of_a_learner_has_its_rows_of_the_ranking():
     ]
     page = measured("mine", pl.DataFrame(rows, schema=SCHEMA))
     assert page[0] == (
-        "Place 2 of 2 in [the ranking](../ranking.md), with a score of -1.00. 20 episodes, 2 families, seeds 300; "
-        "failed runs: 1. With `c = 2`."
+        "Published for [the ranking](../ranking.md): 2 of its 24 families, on which its score is -1.00. "
+        "20 episodes, seeds 300; failed runs: 1. With `c = 2`."
     )
     assert page[-2:] == ["| `media-v1` | 1 | 1,234 | 0.5 | 0 |", "| `tight-v1` | 0 | failed | failed | failed |"]
-    assert measured("nobody", pl.DataFrame(rows, schema=SCHEMA))[0].startswith("It is not among")
+    assert measured("nobody", pl.DataFrame(rows, schema=SCHEMA))[0].startswith("No run of it")
 
 
 def test_a_docstring_is_taken_apart_where_its_formula_begins():

@@ -7,7 +7,7 @@ import json
 import polars as pl
 
 from flexdome.errors import FlexDOMEError
-from flexdome.ranking import family_table, overall_table, published
+from flexdome.ranking import family_table, overall_table, published, suite_experiments
 
 __all__ = ["measured", "numbers"]
 
@@ -26,18 +26,18 @@ def measured(id: str, frame: pl.DataFrame | None) -> list[str]:
         return ["No numbers of [the ranking](../ranking.md) come with this package."]
     names = frame.filter(pl.col("id") == id)["learner"].unique(maintain_order=True).to_list()
     if not names:
-        return ["It is not among the learners of [the ranking](../ranking.md)."]
+        return ["No run of it is among the published ones of [the ranking](../ranking.md)."]
     overall = overall_table(frame)
+    families = len({one.name for spec in suite_experiments() for one in spec.environments})
     lines: list[str] = []
     for name in names:
         rows = frame.filter(pl.col("learner") == name)
         own = overall.filter(pl.col("learner") == name).row(0, named=True)
-        place = overall["learner"].to_list().index(name) + 1
         seeds = sorted(rows["seed"].unique().to_list())
         lines += [f"### {name}", ""] if len(names) > 1 else []
         lines += [
-            f"Place {place} of {overall.height} in [the ranking](../ranking.md), with a score of {own['score']:+.2f}. "
-            f"{rows['episodes'][0]:,} episodes, {own['families']} families, seeds {', '.join(map(str, seeds))}"
+            f"Published for [the ranking](../ranking.md): {own['families']} of its {families} families, on which its score is "
+            f"{own['score']:+.2f}. {rows['episodes'][0]:,} episodes, seeds {', '.join(map(str, seeds))}"
             + (f"; failed runs: {own['failed']}." if own["failed"] else ".")
             + settings(rows),
             "",
