@@ -36,8 +36,8 @@ def measured(id: str, frame: pl.DataFrame | None) -> list[str]:
         seeds = sorted(rows["seed"].unique().to_list())
         lines += [f"### {name}", ""] if len(names) > 1 else []
         lines += [
-            f"Published for [the ranking](../ranking.md): {own['families']} of its {families} families, on which its score is "
-            f"{own['score']:+.2f}. {rows['episodes'][0]:,} episodes, seeds {', '.join(map(str, seeds))}"
+            f"Published for [the ranking](../ranking.md): {own['families']} of its {families} families, on which "
+            f"its score is {own['score']:+.2f}. {rows['episodes'][0]:,} episodes, seeds {', '.join(map(str, seeds))}"
             + (f"; failed runs: {own['failed']}." if own["failed"] else ".")
             + settings(rows),
             "",
