@@ -32,7 +32,8 @@ def compile_learner(id: str) -> float:
     told = ProblemSpec(safe_slack=0.5 if "safe policy" in LEARNERS[id].needs else None)
     learner = LearnerSpec(id=id, problem=told).make(cmdp, 4, 0)
     simulate(learner, cmdp, 2, seed=0)
-    learner.observe(Episode(states=[0, 0, 0], actions=[0, 0], rewards=[0.5, 0.5], utilities=[[0.5, 0.5]]))
+    first = int(cmdp.initial.argmax())
+    learner.observe(Episode(states=[first, 0, 0], actions=[0, 0], rewards=[0.5, 0.5], utilities=[[0.5, 0.5]]))
     with tempfile.TemporaryDirectory() as folder:
         learner.save(Path(folder) / "learner.npz")
         simulate(load_learner(Path(folder) / "learner.npz"), cmdp, 1, seed=0)
