@@ -1,4 +1,7 @@
-"""The description of a built package: the README with absolute links, since a package's page has no files beside it."""
+"""The description of a built package: the README without links to files, since a package's page has none beside it.
+
+Where pyproject.toml names the repository (``Source`` among the project's URLs), such links lead there.
+"""
 
 import re
 from pathlib import Path
@@ -7,10 +10,15 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
-def absolute(text: str, source: str) -> str:
-    """Links to files as links into the repository ``source``: pictures to their bytes, other files to their pages."""
+def absolute(text: str, source: str | None) -> str:
+    """Links to files as links into the repository ``source``: pictures to their bytes, other files to their pages.
+
+    Where ``source`` is None, their words alone.
+    """
 
     def link(found: re.Match[str]) -> str:
+        if source is None:
+            return found["words"]
         kind = "raw" if found["picture"] else "blob"
         return f"{found['picture']}[{found['words']}]({source}/{kind}/main/{found['path']})"
 
@@ -23,9 +31,9 @@ class Readme(MetadataHookInterface):
     PLUGIN_NAME = "custom"
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Read the README and make its links absolute."""
+        """Read the README, and leave no link in it to a file beside it."""
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {
             "content-type": "text/markdown",
-            "text": absolute(text, metadata["urls"]["Source"]),
+            "text": absolute(text, metadata.get("urls", {}).get("Source")),
         }
