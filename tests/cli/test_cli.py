@@ -412,6 +412,7 @@ def test_a_part_of_reproduce_keeps_the_statements_about_the_others(small, capsys
     assert "OPTAUG-CMDP" not in statements.read_text()
 
 
+@pytest.mark.slow
 def test_the_suite_is_a_page_a_figure_and_targets(small, capsys, monkeypatch):
     from flexdome.cli import reproduce
 

@@ -39,7 +39,7 @@ def test_every_learner_finds_out_where_episodes_begin(id: str, tmp_path: Any) ->
     data = log(20)
     for learner in (one, other):
         learner.preload(data)
-    np.testing.assert_allclose(one.initial() if id not in ("suredome", "guard") else one.learner.initial(), START)
+    np.testing.assert_allclose(one.learner.initial() if id == "guard" else one.initial(), START)
     assert ASKED.initial_estimated
     np.testing.assert_allclose(one.policy, other.policy, atol=1e-12)  # after as many as were told, as if it were told
     # A run through simulate is one through observe, and a file goes on.

@@ -47,7 +47,7 @@ def make(name: str, cmdp: fd.CMDP, episodes: int = 12, cls: Any = None) -> Any:
 def test_what_is_public_is_listed_by_hand_too() -> None:
     common = {"observe", "policy", "multipliers", "mixture", "episode", "problem"}
     common |= {"beliefs", "visits", "preload", "save", "set_thresholds", "act", "certify", "export", "status"}
-    common |= {"checked_episode", "checked_episodes", "count_episode"}
+    common |= {"checked_episode", "checked_episodes", "count_episode", "initial", "take_thresholds"}
     own = {"flexdome": {"schedule"}, "anchordome": {"schedule"}, "proxdome": {"reserve", "coins"}}
     own["optcmdp"] = {"draws", "steady", "settle", "thresholds", "planned_at", "planned_values"}
     for name in FAMILIES:

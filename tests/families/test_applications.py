@@ -136,9 +136,10 @@ def test_the_mean_stay_of_those_admitted_to_the_queue_is_its_limit():
 
 def test_the_page_says_what_the_optima_do():
     page = (Path(__file__).parents[2] / "docs" / "applications.md").read_text(encoding="utf-8")
+    page = " ".join(page.split())
     free = [fd.baselines(cmdp).best[1] for cmdp in (PATIENT, STATION)]
     best = [fd.solve(cmdp) for cmdp in (PATIENT, STATION)]
-    assert f"{5 * (12 - free[0].utilities[1]):.0f} minutes of\nhypotension" in page
+    assert f"{5 * (12 - free[0].utilities[1]):.0f} minutes of hypotension" in page
     assert f"a BIS of about {97.4 * (1 - best[0].value / 12):.0f}" in page
     assert f"off for {15 * (16 - free[1].utilities[0]):.0f} minutes of 240" in page
     assert f"puts {6.25 * (16 - best[1].value):.1f} MWh through it" in page

@@ -21,6 +21,7 @@ from flexdome.cmdp.validation import (
     check_range,
     clipped,
     shown,
+    switch,
 )
 from flexdome.errors import ValidationError, unknown_name
 
@@ -118,6 +119,7 @@ class Episode:
         is missing.
         """
         H, m = as_problem(problem).horizon, problem.constraints
+        gaps = switch("gaps", gaps)
         actions = _indices("actions", self.actions, problem.actions, problem.action_names)
         n = H if problem.end is None else actions.shape[0]
         if not 1 <= n <= H or actions.shape != (n,):

@@ -384,7 +384,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a negative state": ({"states": [0, -1, 2, 3, 4]}, "states[1] is -1; it must lie in 0 to 4"),
     "a state that is a fraction": ({"states": [0, 1.5, 2, 3, 4]}, "states has dtype float64; it must hold whole"),
     "too few states": ({"states": [0, 1, 2]}, "states has shape (3,); it must be (5,) or (4,)"),
-    "states in a table": ({"states": [[0, 1, 2, 3, 4]]}, "states has shape (1, 5); it must be (5,) or (4,)"),
+    "states in a table": ({"states": [[0, 1, 2, 3, 4]]}, "states has shape (1, 5); it must have one axis"),
     "ragged states": ({"states": [[0], [1, 2], 3, 4, 0]}, "states is not a rectangular array"),
     "masked states": ({"states": np.ma.masked_equal([0, 1, 2, 3, 4], 2)}, "states[2] is masked"),
     "huge states": ({"states": [0, 1, 2, 3, 2**70]}, "states has dtype object; it must hold whole numbers"),
@@ -765,6 +765,7 @@ def test_memory_follows_what_was_visited() -> None:
             rng = np.random.default_rng(0)
             for _ in range(300):
                 s, a = rng.integers(0, states, 11), rng.integers(0, 4, 10)
+                s[0] = 0
                 learner.observe(fd.Episode(s, a, rng.random(10), rng.random(10)))
             return learner
 
