@@ -6,6 +6,7 @@ import pytest
 import flexdome as fd
 from flexdome.audit import Series, counted, judged
 from flexdome.audit.figures import counts_figure, finding_figure, statements_figure
+from flexdome.audit.verdicts import numbered
 
 T = np.array([1, 10, 100, 1000])
 
@@ -89,3 +90,7 @@ def test_figures_show_both_sides_and_the_level():
     assert events.axes[0].lines[0].get_xdata()[0] == 0.5
     with pytest.raises(fd.ValidationError, match="no series"):
         finding_figure(counted("k", "s", "p", "x", [None], 0.1))
+
+
+def test_one_is_counted_in_the_singular():
+    assert [numbered(count, "run") for count in (0, 1, 2, 2000)] == ["0 runs", "1 run", "2 runs", "2,000 runs"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flexdome.analysis import growth_exponent, near_constant
-from flexdome.audit.verdicts import Finding, Series, Word, judged
+from flexdome.audit.verdicts import Finding, Series, Word, judged, numbered
 from flexdome.cmdp.problem import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.simulation.history import History
@@ -63,7 +63,7 @@ def exponent_findings(runs: Sequence[Learned], setting: str) -> list[Finding]:
         series = tuple(Series(run.label, t, row[t - 1], row[-1] * (t / T) ** (claim if claim > 0.5 else 0.0))
                        for run, row in zip(runs, curves, strict=True) if row[-1] > 0.0)  # fmt: skip
         level = float(curves[:, -1].mean())
-        end = f"{len(runs)} runs, T = {T:,}: {level:.3g} at the end"
+        end = f"{numbered(len(runs), 'run')}, T = {T:,}: {level:.3g} at the end"
         late = curves[:, -1] - curves[:, max(T // 10 - 1, 0)]
         if name == "strong_violation":
             grows = not near_constant(level, float(late.mean()), fitted)

@@ -42,7 +42,7 @@ from flexdome.audit.learned import (
 from flexdome.audit.report import Audit, Part
 from flexdome.audit.thresholds import threshold_findings
 from flexdome.audit.trajectory import grid_of, known_steps
-from flexdome.audit.verdicts import Finding
+from flexdome.audit.verdicts import Finding, numbered
 from flexdome.cmdp.validation import as_int, instance_of
 from flexdome.errors import ValidationError
 from flexdome.experiments import ExperimentSpec, RunSpec
@@ -107,7 +107,7 @@ def _part(environment: str, name: str, runs: list[RunSpec], depth: Depth) -> Par
     learner = first.make_learner(cmdp)
     assert isinstance(learner, FlexDOME)
     delta, problem = float(learner.options()["delta"]), learner.problem
-    setting = f"{len(runs)} runs, T = {T:,}"
+    setting = f"{numbered(len(runs), 'run')}, T = {T:,}"
     found: list[Finding] = []
     found += exponent_findings(learned, setting) + learned_lemma2_findings(learned, setting)
     found += _known(runs, depth)
@@ -116,11 +116,11 @@ def _part(environment: str, name: str, runs: list[RunSpec], depth: Depth) -> Par
         if scale == 1.0 and words != "unscaled bonuses":
             continue
         watched = list(_watched(runs, depth, scale, delta))
-        text = f"{words}, {len(watched)} runs of {watched[0].episodes:,}"
+        text = f"{words}, {numbered(len(watched), 'run')} of {watched[0].episodes:,}"
         found += event_findings(watched, text) + estimation_findings(watched, text)
         found += learning_findings(watched, text)
         found += statistical_findings(watched, text)[: 2 if words == "unscaled bonuses" else 1]
-    found += threshold_findings(cmdp, problem, T, delta, range(10 * depth.runs), f"{10 * depth.runs} runs, T = {T:,}")
+    found += threshold_findings(cmdp, problem, T, delta, range(10 * depth.runs), f"{10 * depth.runs:,} runs, T = {T:,}")
     found += rate_findings(T) + theorem_findings(problem, delta, T, "no scale")
     ends = [_last(run, depth) for run in runs[:2]]
     found += last_iterate_findings(ends, f"known model, c_margin = {ends[0].c_margin:.3g}")
@@ -157,7 +157,7 @@ def _known(runs: list[RunSpec], depth: Depth) -> list[Finding]:
         constant.append(known_steps(cmdp, problem, theorem2(0.1, c_margin=c_margin), n, depth.points, label))
     found: list[Finding] = []
     for steps, words in ((decaying, "its own schedules"), (constant, "constant, epsilon = 0.1")):
-        setting = f"known model, {words}, {len(steps)} instances, {n:,} steps"
+        setting = f"known model, {words}, {numbered(len(steps), 'instance')}, {numbered(n, 'step')}"
         found += recursion_findings(steps, setting) + drift_findings(steps, setting)
         found += lemma2_findings(steps, setting) + mixture_findings(steps, setting)
         found += saddle_findings(steps, setting) + step_findings(steps, setting)

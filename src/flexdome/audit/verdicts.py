@@ -20,10 +20,15 @@ import numpy.typing as npt
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 
-__all__ = ["Finding", "Series", "Word", "counted", "judged"]
+__all__ = ["Finding", "Series", "Word", "counted", "judged", "numbered"]
 
 Word = Literal["holds", "fails", "vacuous"]
 ROUNDING = 1e-9  # relative to one plus the right-hand side
+
+
+def numbered(count: int, noun: str) -> str:
+    """So many of a thing: one run, two runs."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 @dataclass(frozen=True)
