@@ -30,7 +30,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 
 from flexdome.kernels.switches import Compiler
 
-__all__ = ["cache_directory", "kernel", "kernel_sources", "nothing_compiled"]
+__all__ = ["cache_directory", "kernel", "kernel_sources"]
 
 USES = re.compile(rb"^\s*(?:from|import)\s+flexdome\.kernels(?:\.jit\b|\s+import\s.*\bjit\b)", re.MULTILINE)
 SHA256 = 32  # bytes
@@ -93,12 +93,6 @@ def cache_directory(other=None):
         _not_kept(directory, error)
         return None
     return directory
-
-
-def nothing_compiled() -> bool:
-    """Whether no kernel of ours is in the cache."""
-    directory = cache_directory()
-    return directory is None or next(directory.rglob("*.nbc"), None) is None
 
 
 class _CheckedFile(IndexDataCacheFile):

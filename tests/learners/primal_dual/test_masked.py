@@ -19,6 +19,18 @@ def masked_cmdp(seed: int = 0, A: int = 4) -> fd.CMDP:
     return small_cmdp(seed, S=4, A=A, H=3, m=2, law="steps", noise="bernoulli", masked=True)
 
 
+def agree(cmdp, learner, twin) -> None:
+    """Both learn from the learner's episodes, agree after each, and play nothing that is forbidden."""
+    world = World(cmdp, 3)
+    for _ in range(learner.episodes):
+        episode = world.play(learner.policy)
+        learner.observe(episode)
+        twin.observe(episode)
+        np.testing.assert_allclose(learner.policy, twin.policy, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=0, atol=1e-9)
+        assert (learner.policy[~cmdp.allowed] == 0.0).all()
+
+
 @pytest.mark.parametrize("reveal", [(), ("rewards",), ("transitions",), ALL])
 @pytest.mark.parametrize("name", list(TWINS))
 def test_a_learner_and_its_twin_agree_under_a_mask(name, reveal):
@@ -26,14 +38,8 @@ def test_a_learner_and_its_twin_agree_under_a_mask(name, reveal):
     problem = cmdp.problem(slater_gap=0.4, reveal=reveal)
     options = OPTIONS.get(name, {})
     learner = fd.make_learner(name, problem, episodes=60, **options)
-    twin, world = TWINS[name](problem, episodes=60, **options), World(cmdp, 3)
-    for _ in range(60):
-        episode = world.play(learner.policy)
-        learner.observe(episode)
-        twin.observe(episode)
-        np.testing.assert_allclose(learner.policy, twin.policy, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=0, atol=1e-9)
-        assert (learner.policy[~cmdp.allowed] == 0.0).all()
+    twin = TWINS[name](problem, episodes=60, **options)
+    agree(cmdp, learner, twin)
     told = learner.beliefs()
     np.testing.assert_allclose([told.value, *told.utilities], twin.values(), rtol=0, atol=1e-9)
 
@@ -43,26 +49,14 @@ def test_flexdome_in_its_other_forms_agrees_too(options):
     cmdp = masked_cmdp(seed=4, A=5)
     problem = cmdp.problem(slater_gap=0.4)
     learner = fd.FlexDOME(problem, episodes=80, **options)
-    twin, world = TWINS["flexdome"](problem, episodes=80, **options), World(cmdp, 1)
-    for _ in range(80):
-        episode = world.play(learner.policy)
-        learner.observe(episode)
-        twin.observe(episode)
-    np.testing.assert_allclose(learner.policy, twin.policy, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=0, atol=1e-9)
+    agree(cmdp, learner, TWINS["flexdome"](problem, episodes=80, **options))
 
 
 def test_notebook_slips_agree_under_a_mask():
     cmdp = masked_cmdp(seed=2)
     problem = cmdp.problem(slater_gap=0.4)
     learner = fd.make_learner("uopt-rpgpd", problem, episodes=40, notebook_slips=True)
-    twin, world = TWINS["uopt-rpgpd"](problem, episodes=40, notebook_slips=True), World(cmdp, 1)
-    for _ in range(40):
-        episode = world.play(learner.policy)
-        learner.observe(episode)
-        twin.observe(episode)
-    np.testing.assert_allclose(learner.policy, twin.policy, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(learner.multipliers, twin.lam, rtol=0, atol=1e-9)
+    agree(cmdp, learner, TWINS["uopt-rpgpd"](problem, episodes=40, notebook_slips=True))
 
 
 def test_a_mask_that_leaves_the_first_actions_is_the_smaller_problem():
