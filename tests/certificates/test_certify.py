@@ -519,7 +519,8 @@ def test_bad_episodes_are_named():
         ("actions", lambda x: x.astype(float), "actions has dtype"),
         ("rewards", lambda x: x + 1.0, r"rewards\[0, 0\] is 1"),
         ("utilities", lambda x: x[:, :, :2], "utilities has shape"),
-        ("utilities", lambda x: x * math.nan, r"utilities\[0, 0, 0\] is nan"),
+        ("utilities", lambda x: x + math.inf, r"utilities\[0, 0, 0\] is inf"),
+        ("rewards", lambda x: x * math.nan, r"rewards\[0, 0\] is nan"),
     ],
 )
 def test_a_file_of_bad_episodes_is_refused(field, change, message, tmp_path):
@@ -621,3 +622,70 @@ def test_a_safe_policy_that_is_not_safe_is_found_out():
     unsafe = fd.Problem(3, 2, 3, 0, truth + 0.2, 0.01)
     with pytest.raises(ValidationError, match="less than the threshold"):
         check_promise(fd.SafePolicy(pi, truth + 0.3), unsafe, log)
+
+
+# -- samples that are missing -------------------------------------------------------------------------------------
+
+
+def holed(log, low_alone=False, seed=0):
+    """A quarter of all utilities missing, or all that are low: the worst reason there is."""
+    observed = log.observed.copy()
+    d = observed[:, 1:]
+    gone = d < 0.5 if low_alone else np.random.default_rng(seed).random(d.shape) < 0.25
+    d[gone] = math.nan
+    return [
+        fd.Episode(s, a, f[0], f[1:])
+        for s, a, f in zip(log.states.tolist(), log.actions.tolist(), observed, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, {"played_by": True}, {"method": "model"}])
+def test_a_missing_sample_is_0_from_below_and_1_from_above(options):
+    cmdp = small(m=2)
+    pi, problem = some_policy(cmdp), problem_of(cmdp)
+    given = {**options, **({"played_by": pi} if "played_by" in options else {})}
+    episodes = holed(fd.play(pi, cmdp, 400, seed=2))
+
+    def filled(x):
+        return [
+            fd.Episode(e.states, e.actions, e.rewards, np.where(np.isnan(e.utilities), x, e.utilities))
+            for e in episodes
+        ]
+
+    holes, zeros, ones = (fd.certify(pi, problem, log, **given) for log in (episodes, filled(0.0), filled(1.0)))
+    assert (holes.lower == zeros.lower).all()
+    assert (holes.upper == ones.upper).all()
+    assert holes.value == zeros.value
+
+
+@pytest.mark.parametrize("options", [{}, {"played_by": True}, {"method": "model"}])
+def test_bounds_hold_where_a_sensor_fails_when_things_are_bad(options):
+    cmdp = small(m=2)
+    pi, problem = some_policy(cmdp), problem_of(cmdp)
+    given = {**options, **({"played_by": pi} if "played_by" in options else {})}
+    for seed in range(5):
+        log = fd.play(pi, cmdp, 2000, seed=seed)
+        said = fd.certify(pi, problem, holed(log, low_alone=True), **given)
+        assert in_bounds(said, fd.evaluate(cmdp, pi))
+        assert (said.lower > 0.0).any()
+
+
+def test_counts_with_missing_samples_are_those_of_the_worst_case():
+    cmdp = small(m=2)
+    problem = problem_of(cmdp)
+    learners = [fd.make_learner("optcmdp-bonus", problem, episodes=50) for _ in range(3)]
+    episodes = holed(fd.play(problem.uniform, cmdp, 300, seed=4))
+    for learner, x in zip(learners, (math.nan, 0.0, 1.0), strict=True):
+        learner.preload(
+            [
+                fd.Episode(e.states, e.actions, e.rewards, np.where(np.isnan(e.utilities), x, e.utilities))
+                for e in episodes
+            ]
+        )
+    pi = some_policy(cmdp)
+    holes, zeros, ones = (
+        certify_seen(np.ones(1), pi[None], problem, learner.seen_counts(), 0.1) for learner in learners
+    )
+    assert (holes.lower == zeros.lower).all()
+    np.testing.assert_allclose(holes.upper, ones.upper, rtol=1e-12)
+    assert in_bounds(holes, fd.evaluate(cmdp, pi))

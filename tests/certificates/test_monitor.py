@@ -8,6 +8,7 @@ from tests import naive_certificates as naive
 
 import flexdome as fd
 from flexdome.certificates import LowerSequence, monitor_kernels
+from flexdome.certificates import kernels as sequences
 from flexdome.certificates.monitor import SCALES
 from flexdome.errors import ValidationError
 
@@ -144,7 +145,8 @@ def test_delta_at_its_limits(delta):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (episode(math.nan), r"utilities\[0, 0\] is nan"),
+        (episode(math.inf), r"utilities\[0, 0\] is inf"),
+        (episode(0.5, reward=math.nan), r"rewards\[0\] is nan"),
         (episode(1.5), r"utilities\[0, 0\] is 1.5"),
         (episode(0.5, reward=-0.1), r"rewards\[0\] is -0.1"),
         (episode([0.5, 0.5]), "utilities has shape"),
@@ -179,3 +181,22 @@ def test_a_safe_policy_that_is_not_safe_raises_the_alarm():
         if monitor.observe(fd.Episode(log.states[k], log.actions[k], log.observed[k, 0], log.observed[k, 1:])):
             break
     assert monitor.alarm.kind == "violation"
+
+
+def test_a_missing_sample_raises_no_alarm_and_hides_no_other():
+    """It counts as 1 for a violation; the blocks of a change pass over its episode, and others see what they saw."""
+    rng = np.random.default_rng(5)
+    xs, gone = rng.random((2, 600)), rng.random(600) < 0.3
+    problem = one_step([0.0, 0.0], m=2)
+    holes, twin = fd.Monitor(problem, 0.1), fd.Monitor(problem, 0.1)
+    for k in range(600):
+        holes.observe(episode([math.nan if gone[k] else xs[0, k], xs[1, k]]))
+        twin.observe(episode([1.0 if gone[k] else xs[0, k], xs[1, k]]))
+    assert (holes.upper == twin.upper).all()
+    assert not holes.alarms
+    assert holes._blocks[1, 1, sequences.COUNT] == np.count_nonzero(~gone)
+    assert holes._blocks[2, 1, sequences.COUNT] == 600
+    assert (holes._blocks[2] == twin._blocks[2]).all()
+    for _ in range(3000):
+        holes.observe(episode([math.nan, 0.01]))
+    assert {(a.kind, a.constraint) for a in holes.alarms} == {("change", 1)}

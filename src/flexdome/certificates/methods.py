@@ -20,6 +20,9 @@ model to be a tabular MDP with the problem's initial distribution, and many epis
 Every one-sided bound of (a) and (b) has the same share of delta: delta / (2 (1 + m) + 2 s), s the number of sampled
 thresholds of which enough is declared (:mod:`flexdome.certificates.thresholds`). With (c) such thresholds have the
 shares that they would have there and the set of models the rest.
+
+A sample of a utility that is missing may have been anything in [0, 1]. It counts as 0 where a utility is bounded from
+below, and as 1 where it is from above: the bounds hold whatever the reason is that it is missing.
 """
 
 from __future__ import annotations
@@ -103,12 +106,16 @@ def certify(
         return _by_model(problem, np.ones(1), pi[None], data, share_of, laws, data.thresholds)
     own = pi[None] if played_by is None else _as_policies(played_by, shape, len(data))
     _check_possible(own, data, "policy" if played_by is None else "played_by")
-    totals = np.empty((2, 1 + problem.constraints, len(data)))
     if how == "episodes":
-        totals[0] = np.minimum(data.observed.mean(axis=2).T, 1.0)
-        totals[1] = 1.0 - totals[0]
+        totals = _totals(data)
     else:
-        weight_kernels.weighted_totals(pi, own, data.states, data.actions, data.observed, clip, totals)
+        least, most = data.least_and_most()
+        totals = np.empty((2, 1 + problem.constraints, len(data)))
+        weight_kernels.weighted_totals(pi, own, data.states, data.actions, most, clip, totals)
+        if most is not least:
+            above = totals[1].copy()
+            weight_kernels.weighted_totals(pi, own, data.states, data.actions, least, clip, totals)
+            totals[1] = above
     return _by_betting(how, problem, totals, data.thresholds, share_of, laws)
 
 
@@ -119,10 +126,14 @@ def certify_mixture(
     data = as_recorded(problem, episodes)
     laws = as_laws(problem, declared.get("threshold_range"), declared.get("threshold_scale"))
     _check_possible(np.ascontiguousarray(policies.max(axis=0)[None]), data, "policy")
-    totals = np.empty((2, 1 + problem.constraints, len(data)))
-    totals[0] = np.minimum(data.observed.mean(axis=2).T, 1.0)
-    totals[1] = 1.0 - totals[0]
-    return _by_betting("episodes", problem, totals, data.thresholds, as_confidence(delta), laws)
+    return _by_betting("episodes", problem, _totals(data), data.thresholds, as_confidence(delta), laws)
+
+
+def _totals(data: Recorded) -> Float:
+    """(2, 1 + m, n): the share of H that an episode brought at least, and what of H it did not bring at least."""
+    least, most = data.least_and_most()
+    low = np.minimum(least.mean(axis=2).T, 1.0)
+    return np.stack([low, 1.0 - (low if most is least else np.minimum(most.mean(axis=2).T, 1.0))])
 
 
 def certify_seen(

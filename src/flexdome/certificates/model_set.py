@@ -45,7 +45,8 @@ MOST_COUNTS = 2**27  # numbers: a gigabyte of counts
 class Seen(NamedTuple):
     """What a learner has counted; L is H, or 1 where it counts all steps together.
 
-    ``alpha_sum`` and ``alpha_count`` are (m,), over episodes: a sample a step counts as one of an H-th.
+    ``alpha_sum`` and ``alpha_count`` are (m,), over episodes: a sample a step counts as one of an H-th. Visits include
+    those of which a sample is missing; there it may have been anything between 0 and 1.
     """
 
     visits: Float  # (L, S, A)
@@ -54,6 +55,7 @@ class Seen(NamedTuple):
     alpha_sum: Float
     alpha_count: Float
     episodes: int
+    missing: Float | None = None  # (1 + m, L, S, A) visits without a sample, None where there is none
 
 
 class ModelSet(NamedTuple):
@@ -129,20 +131,27 @@ def _widths(n: Float, log_level: float) -> Float:
 
 
 def _from_counts(seen: Seen, L: int, each: float) -> tuple[Float, ...]:
-    visits, sums, successors = seen.visits, seen.sums, seen.successors
+    visits, sums, successors, missing = seen.visits, seen.sums, seen.successors, seen.missing
     if L == 1:
         visits, successors = visits.sum(axis=0, keepdims=True), successors.sum(axis=0, keepdims=True)
-        sums = sums.sum(axis=1, keepdims=True)
+        sums, missing = sums.sum(axis=1, keepdims=True), None if missing is None else missing.sum(axis=1, keepdims=True)
     width = np.minimum(_widths(visits, -math.log(2.0 * each)), 1.0)  # both sides at once
-    mean = sums / np.maximum(visits, 1.0)
-    return visits, sums, successors, mean - width, np.where(visits > 0.0, mean + width, 1.0)
+    n = np.maximum(visits, 1.0)
+    least, most = sums / n, sums / n if missing is None else (sums + missing) / n
+    middle = sums if missing is None else sums + 0.5 * missing
+    return visits, middle, successors, least - width, np.where(visits > 0.0, most + width, 1.0)
 
 
 def _from_episodes(problem: Problem, data: Recorded, L: int, each: float) -> tuple[Float, ...]:
     S, A, n_f = problem.states, problem.actions, 1 + problem.constraints
     visits, sums, successors = np.zeros((L, S, A)), np.zeros((n_f, L, S, A)), np.zeros((L, S, A, S))
     sequences = np.zeros((n_f, L, S, A, kernels.SIZE))
-    model_kernels.count_all(
-        data.states, data.actions, data.observed, -math.log(each), visits, sums, successors, sequences
-    )
-    return visits, sums, successors, sequences[..., kernels.BOUND], 1.0 - sequences[..., kernels.MISSING]
+    least, most = data.least_and_most()
+    level = -math.log(each)
+    model_kernels.count_all(data.states, data.actions, least, level, visits, sums, successors, sequences)
+    low, high = sequences[..., kernels.BOUND], 1.0 - sequences[..., kernels.MISSING]
+    if most is not least:
+        again = [np.zeros_like(array) for array in (visits, sums, successors, sequences)]
+        model_kernels.count_all(data.states, data.actions, most, level, *again)
+        sums, high = 0.5 * (sums + again[1]), 1.0 - again[3][..., kernels.MISSING]
+    return visits, sums, successors, low, high

@@ -19,6 +19,10 @@ small one (compare the repeated confidence sequences of Shekhar and Ramdas 2023,
 bound the rate). A change that leaves the means of reward and utilities as they are is not seen, and neither is one that
 is smaller than what a block of 10,000 resolves. With a policy that changes, this alarm says just that.
 
+**Missing samples.** A utility that was not sampled (NaN) counts as 1 where a violation is looked for, so that no alarm
+is raised by what nobody saw. Where a change is looked for, its episode does not count for that utility; it is assumed
+that whether a sample is missing does not depend on what it would have been.
+
 An alarm stays; :meth:`Monitor.reset` forgets everything, for a new policy or after a repair, and begins with
 a new delta.
 """
@@ -145,7 +149,7 @@ class Monitor:
             self._reference, self._found,
         )  # fmt: skip
         if new < 0:
-            episode.checked(self.problem)  # says what is wrong
+            episode.checked(self.problem, gaps=True)  # says what is wrong
             raise ValidationError("rewards and utilities must lie in [0, 1]")
         if samples is not None:
             new += self._sample(samples)
@@ -166,7 +170,7 @@ class Monitor:
             and utilities.flags.c_contiguous
         ):
             return rewards, utilities, None
-        _, _, r, d, alpha = episode.checked(self.problem)
+        _, _, r, d, alpha = episode.checked(self.problem, gaps=True)
         if not alpha.size:
             return r, d, None
         samples: Float = alpha.mean(axis=1)

@@ -28,21 +28,26 @@ def watch(observed, utilities, count, limits, states, capitals, grid, blocks, re
     far. Where a variable's intervals have become disjoint, ``found[0]`` (2, 1 + m) is set to the number of the episode;
     where too much is missing, ``found[1]`` is. What comes back is -1 where the episode was not taken, else how many
     numbers in ``found`` are new.
+
+    A utility that is NaN was not sampled: it counts as 1 for the upper sequence, and the blocks of that utility pass
+    over the episode.
     """
     m, H = utilities.shape
     for h in range(H):
         if not (observed[h] >= 0.0 and observed[h] <= 1.0):
             return -1
         for i in range(m):
-            if not (utilities[i, h] >= 0.0 and utilities[i, h] <= 1.0):
+            if not ((utilities[i, h] >= 0.0 and utilities[i, h] <= 1.0) or np.isnan(utilities[i, h])):
                 return -1
     t = count[0]
     count[0] += 1
     new = 0
     for j in range(1 + m):
-        x = 0.0
+        x, whole = 0.0, True
         for h in range(H):
-            x += observed[h] if j == 0 else utilities[j - 1, h]
+            f = observed[h] if j == 0 else utilities[j - 1, h]
+            whole = whole and not np.isnan(f)
+            x += 1.0 if np.isnan(f) else f
         x = min(x / H, 1.0)
         if j > 0:
             refuted = betting(states[j - 1], capitals[j - 1], grid, 1.0 - x, limits[0])
@@ -55,9 +60,10 @@ def watch(observed, utilities, count, limits, states, capitals, grid, blocks, re
             if place == 0:
                 block[:] = 0.0
                 block[LEVEL] = -np.log(0.5 * limits[1] * share_of_block(k + 1.0))
-            bernstein_both(block, x, block[LEVEL])
-            reference[j, 0] = max(reference[j, 0], block[BOUND])
-            reference[j, 1] = min(reference[j, 1], 1.0 - block[MISSING])
+            if whole:
+                bernstein_both(block, x, block[LEVEL])
+                reference[j, 0] = max(reference[j, 0], block[BOUND])
+                reference[j, 1] = min(reference[j, 1], 1.0 - block[MISSING])
         if found[0, j] == 0 and reference[j, 0] > reference[j, 1]:
             found[0, j] = t + 1
             new += 1

@@ -5,7 +5,7 @@ The file is an ``.npz`` that ``np.savez`` writes (uncompressed, no pickle), of n
     states      (n, H + 1) or (n, H)     whole numbers
     actions     (n, H)                   whole numbers
     rewards     (n, H)                   in [0, 1]
-    utilities   (n, m, H), or (n, H)     in [0, 1]
+    utilities   (n, m, H), or (n, H)     in [0, 1], or NaN where a sample is missing
     thresholds  (n, m, H) or (n, m)      samples, where a threshold is not known
     played_by   (H, S, A) or (n, H, S, A), optional: the policy that played the episodes, or each of them
 """
@@ -41,7 +41,7 @@ class Recorded:
     problem : whose episodes they are
     states : (n, H + 1), of which the last is 0 where it was not recorded
     actions : (n, H)
-    observed : (n, 1 + m, H) rewards and utilities
+    observed : (n, 1 + m, H) rewards and utilities, NaN where a sample of a utility is missing
     thresholds : (n, m) the mean of an episode's samples, NaN where the threshold is known
     """
 
@@ -66,7 +66,7 @@ class Recorded:
         a = _indices("actions", actions, problem.actions)
         n = a.shape[0] if a.ndim else 0
         s = _indices("states", states, problem.states)
-        r, d = as_array("rewards", rewards)[0], as_array("utilities", utilities)[0]
+        r, d = as_array("rewards", rewards)[0], as_array("utilities", utilities, finite=False)[0]
         if d.shape == (n, H) and m == 1:
             d = d[:, None]
         if s.shape == (n, H):
@@ -80,7 +80,7 @@ class Recorded:
             if shape != wanted:
                 raise ValidationError(f"{name} has shape {shape}; it must be {wanted}, of {n} episodes")
         refuse_impossible(problem, s, a)
-        r, d = clipped("rewards", r), clipped("utilities", d)
+        r, d = clipped("rewards", r), clipped("utilities", d, gaps=True)
         observed = np.concatenate([r[:, None], d], axis=1)
         return cls(problem, frozen(s), frozen(a), frozen(observed), frozen(_samples(problem, thresholds, n)))
 
@@ -94,7 +94,7 @@ class Recorded:
             if not isinstance(episode, Episode):
                 raise ValidationError(f"episodes[{len(parts)}] is {shown(episode)}; it must be an Episode")
             try:
-                parts.append(episode.checked(problem))
+                parts.append(episode.checked(problem, gaps=True))
             except ValidationError as error:
                 raise ValidationError(f"episodes[{len(parts)}]: {error}") from None
         n = len(parts)
@@ -111,6 +111,13 @@ class Recorded:
 
     def __len__(self) -> int:
         return int(self.actions.shape[0])
+
+    def least_and_most(self) -> tuple[Float, Float]:
+        """``observed`` with 0, and with 1, where a sample is missing; the same array twice where none is."""
+        gone = np.isnan(self.observed)
+        if not gone.any():
+            return self.observed, self.observed
+        return np.where(gone, 0.0, self.observed), np.where(gone, 1.0, self.observed)
 
 
 def as_recorded(problem: Problem, episodes: Any) -> Recorded:

@@ -45,7 +45,8 @@ class Episode:
     states : (H + 1,) or (H,); the state after the last step is not needed
     actions : (H,)
     rewards : (H,), in [0, 1]
-    utilities : (m, H), in [0, 1]; (H,) is taken when m = 1
+    utilities : (m, H), in [0, 1]; (H,) is taken when m = 1. NaN is a sample that is missing: it is not counted, and the
+        rest of the episode is
     thresholds : (m, H) samples, any finite numbers; (m,) is one sample an episode; None where all are known, and NaN is
         as good as any number for one that is known while another is not
     """
@@ -93,7 +94,8 @@ class Episode:
         missing = as_int("horizon", horizon, 1, LONGEST_FILLED) - n
         if missing < 0:
             raise ValidationError(f"actions has length {n}; it must not exceed the horizon, {horizon}")
-        r, d = as_array("rewards", rewards)[0], np.atleast_2d(as_array("utilities", utilities)[0])
+        r, d = as_array("rewards", rewards)[0], np.atleast_2d(as_array("utilities", utilities, finite=False)[0])
+        _finite("utilities", d, np.isinf(d))
         for name, shape in (("rewards", r.shape), ("utilities", d.shape[1:])):
             if shape != (n,):
                 raise ValidationError(f"{name} does not have one entry for each of the {n} actions")

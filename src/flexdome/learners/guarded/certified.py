@@ -6,6 +6,9 @@ played comes from the ledger (:mod:`flexdome.learners.guarded.ledger`), and so d
 Thresholds that are sampled take half of delta, in equal shares, each through an upper sequence of its own where its law
 is declared (``threshold_range`` or ``threshold_scale``, as for :func:`flexdome.certify`). Where nothing is declared,
 the mean sample of an episode is to lie in [0, H], as the threshold does; one that does not is refused.
+
+A sample of a utility that is missing counts as its worst case where something is to be shown: 0 for the lower bounds of
+a policy, 1 where the known safe policy might be refuted. So nothing is assumed of why samples are missing.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ class Certified(Learner):
     """A learner that plays mixtures of frozen policies, whose own episodes bound their utilities."""
 
     masks: ClassVar[bool] = True
+    gaps: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -140,7 +144,8 @@ class Certified(Learner):
         self.settle()
         _, _, rewards, utilities, samples = data
         drawn = self._drawn
-        reward, *totals = (sum(part) for part in (rewards.tolist(), *utilities.tolist()))  # in order, as kernels add
+        worst = np.where(np.isnan(utilities), float(drawn == 0), utilities)
+        reward, *totals = (sum(part) for part in (rewards.tolist(), *worst.tolist()))  # in order, as kernels add
         sampled = self._samples(samples)
         if drawn == 0:
             self.ledger.refuted(np.array(totals))

@@ -62,7 +62,7 @@ class Guarded(Certified):
     """
 
     id: ClassVar[str] = "guard"
-    masks: ClassVar[bool] = True  # if the learner inside does
+    masks: ClassVar[bool] = True  # if the learner inside does; the same is true of samples that are missing
 
     def __init__(
         self,

@@ -7,8 +7,8 @@ steps together), rem = H - h + 1 and sd_j the measured spread of f_j,
 
     f_j(h, s, a) = f^_j - c_pess sd_j sqrt(rem / N),   and -rem where N = 0
 
-subject to V_d >= alpha. Pessimism is against cells that look good because they were seen seldom; where thresholds
-cannot be met in that model they are lowered by what is missing.
+subject to V_d >= alpha; N are the samples of f_j, of which some may be missing. Pessimism is against cells that look
+good because they were seen seldom; where thresholds cannot be met in that model they are lowered by what is missing.
 
 **To learn**: with the multipliers lam of that plan and Q^ the optimal values of r^ + lam . d^, an action is *plausible*
 where
@@ -62,8 +62,8 @@ class Sketch:
     p : (H, S, A, S), rows of zeros where nothing followed
     f : (1 + m, H, S, A), 0 where nothing was seen
     spread : (1 + m,) of the means
-    doubt : (H, S, A) sqrt(rem / N), 0 where all is known
-    seen : (H, S, A) whether there is anything to plan with
+    doubt : (1 + m, H, S, A) sqrt(rem / N), N the samples of that mean
+    seen : (1 + m, H, S, A) whether there is anything to plan with
     """
 
     visits: Float
@@ -76,16 +76,17 @@ class Sketch:
 
 def sketch(problem: Problem, records: Records) -> Sketch:
     """What was seen, with what the problem reveals in its place."""
-    n, after, sums = records.n_visits, records.n_next, records.sums
+    n, after, sums, samples = records.n_visits, records.n_next, records.sums, records.n_visits - records.missing
     if problem.stationary:
-        n, after, sums = (
+        n, after, sums, samples = (
             np.broadcast_to(each.sum(axis=axis, keepdims=True), each.shape)
-            for each, axis in ((n, 0), (after, 0), (sums, 1))
+            for each, axis in ((n, 0), (after, 0), (sums, 1), (samples, 1))
         )
     p = after / np.maximum(after.sum(axis=-1, keepdims=True), 1.0)
-    f = sums / np.maximum(n, 1.0)
-    total, mean = n.sum(), (n * f).sum(axis=(1, 2, 3), keepdims=True) / max(n.sum(), 1.0)
-    squares = (n * (f - mean) ** 2).sum(axis=(1, 2, 3))
+    f = sums / np.maximum(samples, 1.0)
+    total = samples.sum(axis=(1, 2, 3))
+    mean = (samples * f).sum(axis=(1, 2, 3)) / np.maximum(total, 1.0)
+    squares = (samples * (f - mean[:, None, None, None]) ** 2).sum(axis=(1, 2, 3))
     spread = np.sqrt((FIRST_VISITS * SPREAD**2 + squares) / (FIRST_VISITS + total))
     unknown = np.arange(problem.horizon, 0, -1.0)[:, None, None]
     if problem.transitions is not None:
@@ -95,15 +96,15 @@ def sketch(problem: Problem, records: Records) -> Sketch:
     if problem.utilities is not None:
         f[1:], spread[1:] = problem.utilities, spread[1:] * (problem.transitions is None)
     known = problem.transitions is not None and problem.rewards is not None and problem.utilities is not None
-    doubt = np.sqrt(unknown / np.maximum(n, 1.0))
-    return Sketch(np.array(n), p, f, spread, doubt, np.ones(n.shape, dtype=bool) if known else n > 0.0)
+    doubt = np.sqrt(unknown / np.maximum(samples, 1.0))
+    return Sketch(np.array(n), p, f, spread, doubt, np.ones(f.shape, dtype=bool) if known else samples > 0.0)
 
 
 def plan_to_earn(
     problem: Problem, seen: Sketch, alpha: Float, pessimism: float, initial: Float | None = None
 ) -> Proposal | None:
     """The optimum of the pessimistic model; None where there is none, or nothing to plan with."""
-    if not seen.seen[0].any():
+    if not seen.seen[:, 0].all(axis=0).any():
         return None
     mu = problem.initial if initial is None else initial
     remaining = np.arange(problem.horizon, 0, -1.0)[:, None, None]
@@ -130,11 +131,12 @@ def plan_to_learn(
     H, S, A = problem.horizon, problem.states, problem.actions
     lam = np.minimum(multipliers, HEAVY)
     weights = np.append(1.0, lam)
-    f, width = np.tensordot(weights, seen.f, 1), doubt * float(weights @ seen.spread) * seen.doubt
+    f, width = np.tensordot(weights, seen.f, 1), doubt * float(weights @ seen.spread) * seen.doubt.max(axis=0)
     allowed = np.ones((H, S, A), dtype=bool) if problem.allowed is None else problem.allowed
+    known = np.logical_and.reduce(seen.seen)
     pi, later = np.zeros((H, S, A)), np.zeros(S)
     for h in range(H - 1, -1, -1):
-        tried = seen.seen[h] & allowed[h]
+        tried = known[h] & allowed[h]
         q = f[h] + seen.p[h] @ later
         least = np.where(tried, q - width[h], -np.inf).max(axis=-1, keepdims=True)
         plausible = allowed[h] & (~tried | (q + width[h] >= least))

@@ -50,7 +50,7 @@ from flexdome.learners.guarded.certified import Certified
 from flexdome.learners.guarded.kernels import AIM, CURRENT, EXPLORED, KEEN, MAIN, NEARLY, UNTIL
 from flexdome.learners.guarded.planner import Proposal, Sketch, plan_to_earn, plan_to_learn, sketch
 from flexdome.learners.programs.kernels import Records, record
-from flexdome.learners.programs.records import make_records, restore_records
+from flexdome.learners.programs.records import make_records, restore_records, seen_of
 from flexdome.learners.state import LARGEST_SUM, Arrays, StateReader
 from flexdome.learners.turn import changing, reading
 
@@ -252,20 +252,19 @@ class SureDOME(Certified):
         ``widths`` is by how much a cell's reward is held to be less than it looks, where plans are made.
         """
         status, seen = self.status(), sketch(self.problem, self.records)
-        widths = self.pessimism_scale * float(seen.spread[0]) * seen.doubt
+        widths = self.pessimism_scale * float(seen.spread[0]) * seen.doubt[0]
         none = np.zeros(self.problem.constraints)
         return Beliefs(status.reward, status.bounds, status.thresholds, none, widths, self.visits)
 
     def utility_means(self) -> Float:
         """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
-        n = self.records.n_visits
+        n = (self.records.n_visits - self.records.missing)[1:]
         means: Float = np.where(n > 0, self.records.sums[1:] / np.maximum(n, 1.0), np.nan)
         return means
 
     def seen_counts(self) -> Seen:
         """What was counted, for :meth:`certify`."""
-        r, H = self.records, self.problem.horizon
-        return Seen(r.n_visits, r.sums, r.n_next, r.alpha_sum / H, r.alpha_count / H, int(r.n_visits[0].sum()))
+        return seen_of(self.problem, self.records)
 
     # -- for files -----------------------------------------------------------------------------------------------------
 

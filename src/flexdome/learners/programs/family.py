@@ -30,7 +30,7 @@ from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays, Beliefs, Learner
 from flexdome.learners.options import stored_options
 from flexdome.learners.programs.kernels import Records, record, record_played
-from flexdome.learners.programs.records import make_records, restore_records
+from flexdome.learners.programs.records import make_records, restore_records, seen_of
 from flexdome.learners.programs.replanning import as_replan
 from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.learners.turn import changing, reading
@@ -302,13 +302,7 @@ class ProgramLearner(Learner):
 
     def seen_counts(self) -> Seen:
         """What was counted, for :meth:`certify`."""
-        if self.records.missing.any():
-            raise ValidationError(
-                "samples of a utility were missing; what was counted does not certify it, so pass episodes that the "
-                "present policy played"
-            )
-        r, H = self.records, self.problem.horizon
-        return Seen(r.n_visits, r.sums, r.n_next, r.alpha_sum / H, r.alpha_count / H, int(r.n_visits[0].sum()))
+        return seen_of(self.problem, self.records)
 
     def options(self) -> dict[str, Any]:
         """The constructor's options, as JSON."""

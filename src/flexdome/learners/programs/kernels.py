@@ -33,8 +33,9 @@ class Records(NamedTuple):
 def record(records, states, actions, rewards, utilities, thresholds, new):
     """Add one episode; whether a cell it visited has doubled its count comes back.
 
-    ``thresholds`` is (m, H), or of size 0. A utility that is NaN was not sampled, and does not count; what followed a
-    step, in ``new_returns``, is NaN then. Only a ``new`` episode counts as one played since the last plan.
+    ``thresholds`` is (m, H), or of size 0. A utility that is NaN was not sampled, and does not count; what followed
+    the steps up to it is then not known and left out of ``new_returns``. Only a ``new`` episode counts as one played
+    since the last plan.
     """
     H, m = actions.size, utilities.shape[0]
     doubled = False
@@ -64,6 +65,8 @@ def record(records, states, actions, rewards, utilities, thresholds, new):
             total = 0.0
             for h in range(H - 1, -1, -1):
                 total += rewards[h] if j == 0 else utilities[j - 1, h]
+                if np.isnan(total):
+                    break
                 records.new_returns[j, h, states[h], actions[h]] += total
     return doubled
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from flexdome.certificates import Seen
 from flexdome.cmdp import Problem
 from flexdome.errors import ValidationError
 from flexdome.learners.programs.kernels import Records
 from flexdome.learners.state import EXACT, LARGEST_SUM, StateReader
 
-__all__ = ["make_records", "restore_records"]
+__all__ = ["make_records", "restore_records", "seen_of"]
 
 MOST_COUNTS = 2**27  # numbers: a gigabyte of counts
 WHOLE = ("n_visits", "n_next", "missing", "alpha_count", "new_visits", "limit")
@@ -77,3 +78,10 @@ def restore_records(records: Records, reader: StateReader, episode: int) -> Reco
     if (taken.alpha_count > H * each_step[0]).any():
         raise ValidationError("state.alpha_count exceeds the number of steps")
     return taken
+
+
+def seen_of(problem: Problem, records: Records) -> Seen:
+    """What was counted, as certificates take it."""
+    r, H = records, problem.horizon
+    missing = r.missing if r.missing.any() else None
+    return Seen(r.n_visits, r.sums, r.n_next, r.alpha_sum / H, r.alpha_count / H, int(r.n_visits[0].sum()), missing)
