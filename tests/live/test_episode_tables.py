@@ -195,7 +195,7 @@ def test_costs_are_written_where_they_are_asked_for():
         (3, {}, "table is 3; it must be a path"),
         (GOOD | {"reward": [0.0, None, 1.0]}, {}, "column 'reward' has dtype|column 'reward', row 1 is missing"),
         (GOOD | {"reward": [0.0, np.nan, 1.0]}, {}, "column 'reward', row 1 is nan"),
-        (GOOD | {"cost_0": [0.0, np.nan, 1.0]}, {}, "column 'cost_0', row 1 is nan"),
+        (GOOD | {"cost_0": [0.0, np.inf, 1.0]}, {}, "column 'cost_0', row 1 is inf"),
         (GOOD | {"state": [0.5, 1, 1]}, {}, "column 'state', row 0 is 0.5; it must be a whole number"),
         (GOOD | {"state": ["a", "b", "c"]}, {}, "column 'state' has dtype String"),
         (GOOD | {"step": [0, 2, 0]}, {}, r"episode 7 has the steps \[0, 2\]; they must count up"),
@@ -249,3 +249,63 @@ def test_episodes_that_make_no_table_are_refused(episodes, message, tmp_path):
     with pytest.raises(fd.ValidationError, match=message):
         fd.write_episodes(episodes, tmp_path / "log.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+# -- missing samples, names and units -----------------------------------------------------------------------------
+
+PLANT = fd.Problem(
+    states=["low", "high", "off"],
+    actions=["wait", "dose"],
+    horizon=3,
+    end="off",
+    reward=fd.Quantity("yield", 0, 6, "kg"),
+    subject_to=[fd.Quantity("heat", -10, 30, "C", limit=40), fd.Quantity("flow", 0, 20, "ml", threshold=10)],
+)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_names_units_and_missing_samples_are_written_and_read_back(suffix, tmp_path):
+    episodes = [
+        fd.Episode(
+            ["low", "high", "low", "low"], ["dose", "wait", "wait"], [1, 2.5, 6], [[-10, np.nan, 30], [0, 1, 2]]
+        ),
+        fd.Episode(["high", "low"], ["wait", "dose"], [0.1, 0.2], [[3, 4.25], [np.nan, np.nan]]),
+    ]
+    frame = fd.write_episodes(episodes, tmp_path / f"log.{suffix}", problem=PLANT)
+    assert frame.columns[2:8] == ["state", "action", "yield", "heat", "flow", "next_state"]
+    back = fd.read_episodes(tmp_path / f"log.{suffix}", problem=PLANT)
+    for one, other in zip(episodes, back, strict=True):
+        for x, y in zip(one.checked(PLANT, gaps=True), other.checked(PLANT, gaps=True), strict=True):
+            assert np.array_equal(x, y, equal_nan=True)
+
+
+def test_a_journal_is_written_in_the_words_of_its_problem(tmp_path):
+    learner = fd.make_learner("optcmdp-bonus", PLANT, episodes=10)
+    with fd.Journal(tmp_path / "journal", learner) as journal:
+        journal.observe(fd.Episode(["low", "high"], ["dose", "wait"], [1.5, 3.0], [[10, np.nan], [5, 20]]))
+        frame = fd.write_episodes(journal.episodes(), problem=PLANT)
+    assert frame["state"].to_list() == ["low", "high", "off"]
+    assert frame["action"].to_list() == ["dose", "wait", "wait"]
+    assert frame["yield"].to_list() == [1.5, 3.0, 0.0]
+    np.testing.assert_allclose(frame["heat"].to_numpy(), [10, np.nan, 0])
+    np.testing.assert_allclose(frame["flow"].to_numpy(), [5, 20, 0])
+    assert fd.recover(tmp_path / "journal").episode == 1
+
+
+def test_what_cannot_be_written_is_said():
+    good = fd.Episode(["low"], ["wait"], [1], [[0], [0]])
+    for episodes, options, message in (
+        ([good], {"problem": PLANT, "form": "costs"}, "written as they were measured"),
+        ([fd.Episode([0], [0], [1], [[np.inf]])], {}, r"utilities\[0, 0\] is inf"),
+        ([fd.Episode([0], [0], [1], [[0]])], {"problem": PLANT}, "has 1 rows; the problem has 2 constraints"),
+        ([fd.Episode([0.5], [0], [1], [[0]])], {}, "whole numbers or names"),
+    ):
+        with pytest.raises(fd.ValidationError, match=message):
+            fd.write_episodes(episodes, **options)
+
+
+def test_a_short_episode_may_have_missing_samples():
+    e = fd.Episode.padded(3, 2, [0], [1], [0.5], [[np.nan]], utility=1.0)
+    np.testing.assert_array_equal(e.utilities, [[np.nan, 1.0, 1.0]])
+    first, _ = fd.read_episodes(GOOD | {"cost_0": [0.0, np.nan, 1.0]}, horizon=2, end=3)
+    np.testing.assert_array_equal(first.utilities, [[1.0, np.nan]])

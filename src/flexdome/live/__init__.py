@@ -2,6 +2,7 @@
 
 from flexdome.live.journal import Journal, recover
 from flexdome.live.sampling import sample_episodes
-from flexdome.live.tables import read_episodes, write_episodes
+from flexdome.live.tables import read_episodes
+from flexdome.live.writing import write_episodes
 
 __all__ = ["Journal", "read_episodes", "recover", "sample_episodes", "write_episodes"]

@@ -1,4 +1,4 @@
-"""Episodes in tables, a row a step, and back.
+"""Episodes in tables, a row a step (:mod:`flexdome.live.writing` writes them).
 
 ::
 
@@ -21,9 +21,8 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ import numpy.typing as npt
 import polars as pl
 
 from flexdome.cmdp import Episode, Problem
-from flexdome.cmdp.archive import as_path, write_whole
+from flexdome.cmdp.archive import as_path
 from flexdome.cmdp.problem import as_problem
 from flexdome.cmdp.validation import (
     LARGEST_SIZE,
@@ -39,15 +38,14 @@ from flexdome.cmdp.validation import (
     as_array,
     as_int,
     as_items,
-    as_series,
     as_text,
     check_range,
-    one_of,
     shown,
 )
 from flexdome.errors import FileFormatError, ValidationError, unknown_name
+from flexdome.live.writing import as_table_path
 
-__all__ = ["read_episodes", "write_episodes"]
+__all__ = ["read_episodes"]
 
 SINGLE = ("episode", "step", "state", "action", "reward", "next_state")
 SEVERAL = ("utilities", "costs", "thresholds")
@@ -127,7 +125,7 @@ def read_episodes(
         raise ValidationError(f"fill has shape {filled.shape}; it must be a number or ({m},)")
     check_range("fill", filled, 0.0, 1.0)
     filled = np.broadcast_to(filled, (m,))
-    seen = {name: _numbers(frame, name, gaps=problem is not None) for name in names.outcomes}
+    seen = {name: _numbers(frame, name, gaps=True) for name in names.outcomes}
     seen[names.reward] = _numbers(frame, names.reward)
     called = (None, None) if problem is None else (problem.state_names, problem.action_names)
     indices = {
@@ -156,88 +154,13 @@ def read_episodes(
     return found
 
 
-def write_episodes(
-    episodes: Iterable[Episode], path: str | os.PathLike[str] | None = None, *, form: str = "utilities"
-) -> pl.DataFrame:
-    """Write episodes as a table with a row for each step, which :func:`read_episodes` reads back bit for bit.
-
-    Parameters
-    ----------
-    episodes : what was observed
-    path : a ``.csv`` or ``.parquet`` file; None writes none
-    form : ``"utilities"``, or ``"costs"`` (1 - d, which is rounded)
-
-    Returns
-    -------
-    The table, also where it was written.
-    """
-    costs = one_of("form", form, ("utilities", "costs")) == "costs"
-    target = None if path is None else _suffix(as_path("path", path))
-    parts = []
-    for k, episode in enumerate(as_series("episodes", episodes, "it must be a series of Episodes")):
-        if not isinstance(episode, Episode):
-            raise ValidationError(f"episodes[{k}] is {shown(episode)}; it must be an Episode")
-        try:
-            parts.append(_rows(k, episode, costs))
-        except ValidationError as error:
-            raise ValidationError(f"episodes[{k}]: {error}") from None
-    for k, part in enumerate(parts):
-        here, there = ([name for name in one.columns if name != "next_state"] for one in (part, parts[0]))
-        if here != there:
-            raise ValidationError(f"episodes[{k}] has the columns {here}; episodes[0] has {there}")
-    frame = pl.concat(parts, how="diagonal", rechunk=True) if parts else pl.DataFrame()
-    if target is not None:
-        buffer = io.BytesIO()
-        if target.suffix == ".csv":
-            frame.write_csv(buffer)
-        else:
-            frame.write_parquet(buffer)
-        write_whole(target, buffer.getvalue())
-    return frame
-
-
-def _rows(k: int, episode: Episode, costs: bool) -> pl.DataFrame:
-    a, s = _index("actions", episode.actions), _index("states", episode.states)
-    r, _ = as_array("rewards", episode.rewards)
-    d = np.atleast_2d(as_array("utilities", episode.utilities)[0])
-    n = len(a)
-    for name, shape in (("rewards", r.shape), ("utilities", d.shape[1:])):
-        if shape != (n,):
-            raise ValidationError(f"{name} has not one entry for each of the {n} actions")
-    if len(s) not in (n, n + 1):
-        raise ValidationError(f"states has length {len(s)}; it must be {n} or {n + 1}")
-    table: dict[str, Any] = {"episode": np.full(n, k), "step": np.arange(n), "state": s[:n], "action": a, "reward": r}
-    table |= {f"{'cost' if costs else 'utility'}_{i}": 1.0 - row if costs else row for i, row in enumerate(d)}
-    if episode.thresholds is not None:
-        alpha, _ = as_array("thresholds", episode.thresholds, finite=False)
-        if alpha.shape not in ((len(d),), (len(d), n)):
-            raise ValidationError(f"thresholds has shape {alpha.shape}; it must be ({len(d)},) or ({len(d)}, {n})")
-        table |= {f"threshold_{i}": np.broadcast_to(row, n) for i, row in enumerate(alpha)}
-    if len(s) == n + 1:
-        table["next_state"] = s[1:]
-    return pl.DataFrame(table)
-
-
-def _index(name: str, values: Any) -> Index:
-    array, _ = as_array(name, values)
-    if array.ndim != 1 or array.size == 0 or (array != np.floor(array)).any():
-        raise ValidationError(f"{name} is {shown(values)}; it must be whole numbers, one for each step")
-    return array.astype(np.int64)
-
-
-def _suffix(path: Path) -> Path:
-    if path.suffix not in (".csv", ".parquet"):
-        raise ValidationError(f"path is {shown(str(path))}; it must end in .csv or .parquet")
-    return path
-
-
 def _as_frame(table: Any) -> pl.DataFrame:
     if isinstance(table, pl.LazyFrame):
         table = table.collect()
     if isinstance(table, pl.DataFrame):
         return table
     if isinstance(table, (str, os.PathLike)):
-        path = _suffix(as_path("table", table))
+        path = as_table_path(as_path("table", table))
         try:
             data = io.BytesIO(path.read_bytes())
             return pl.read_csv(data, infer_schema_length=None) if path.suffix == ".csv" else pl.read_parquet(data)
