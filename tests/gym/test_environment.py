@@ -216,11 +216,12 @@ def test_one_copy_is_the_single_environment_bit_for_bit(cmdp, seed, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("m", [1, 2])
-def test_many_copies_do_what_gymnasium_does_with_single_ones(mode, m):
+@pytest.mark.parametrize(("m", "allowed"), [(1, None), (2, None), (1, [[True, True], [True, False], [True, True]])])
+def test_many_copies_do_what_gymnasium_does_with_single_ones(mode, m, allowed):
     cmdp = fd.CMDP(
-        CERTAIN.transitions[0], CERTAIN.rewards[0], CERTAIN.utilities[:m, 0], list(CERTAIN.alpha[:m]), 1, horizon=3
-    )
+        CERTAIN.transitions[0], CERTAIN.rewards[0], CERTAIN.utilities[:m, 0], list(CERTAIN.alpha[:m]), 1, horizon=3,
+        allowed=allowed,
+    )  # fmt: skip
     ours = CMDPVectorEnv(4, cmdp, autoreset_mode=mode)
     theirs = SyncVectorEnv([lambda: CMDPEnv(cmdp)] * 4, autoreset_mode=mode)
     rng = np.random.default_rng(0)
@@ -230,8 +231,9 @@ def test_many_copies_do_what_gymnasium_does_with_single_ones(mode, m):
         if k == 1:  # so that copies end at different steps
             options = (copy.deepcopy(out_of_step), copy.deepcopy(out_of_step))
             assert data_equivalence(ours.reset(options=options[0]), theirs.reset(options=options[1]), exact=True)
-        actions = rng.integers(0, 2, 4)
+        actions = np.where(ours._plant.s == 1, 0, rng.integers(0, 2, 4)) if allowed else rng.integers(0, 2, 4)
         one, other = ours.step(actions), theirs.step(actions)
+        assert ("action_mask" in one[4]) == (allowed is not None and not (one[3].all() and "final_obs" not in one[4]))
         assert data_equivalence(one, other, exact=True), (one, other)
         if mode is AutoresetMode.DISABLED and one[3].any():
             options = ({"reset_mask": one[3].copy()}, {"reset_mask": one[3].copy()})
@@ -351,7 +353,11 @@ def test_a_forbidden_action_is_masked_and_refused():
     assert ended
     assert "action_mask" not in info
     many = CMDPVectorEnv(4, cmdp)
-    many.reset(seed=0)
+    states, info = many.reset(seed=0)
+    assert (info["action_mask"] == allowed[states]).all()
+    assert info["action_mask"].dtype == np.int8
     with pytest.raises(fd.ValidationError, match=r"actions\[0\] is 1; that action is not allowed at step 0"):
         many.step(np.ones(4, dtype=int))
-    many.step(np.full(4, 2))
+    states, *_, info = many.step(np.full(4, 2))
+    assert (info["action_mask"] == allowed[states]).all()
+    assert info["_action_mask"].all()

@@ -5,6 +5,8 @@ What an episode's end does is declared in ``metadata["autoreset_mode"]`` and cho
 - ``NextStep`` (Gymnasium's default): the step after the end ignores its action, starts the copy anew and earns 0;
 - ``SameStep``: the step that ends an episode starts the next; ``final_obs`` and ``final_info`` hold what it ended with;
 - ``Disabled``: a copy that has ended must be reset, ``reset(options={"reset_mask": ended})``, before the next step.
+
+Where the CMDP forbids actions, ``info["action_mask"]`` (num_envs, A) says what each copy may do next.
 """
 
 from __future__ import annotations
@@ -125,7 +127,7 @@ class CMDPVectorEnv(VectorEnv[Any, Any, Any]):
     def _begin_again(self, info: dict[str, Any], ended: Mask) -> None:
         """Start the copies that ended, and keep what they ended with under ``final_obs`` and ``final_info``."""
         last = np.flatnonzero(ended)
-        final: dict[str, Any] = {name: array.copy() for name, array in info.items()}
+        final: dict[str, Any] = {name: info[name].copy() for name in info if not name.endswith("action_mask")}
         for name in ("cost", "utility", "threshold", "step"):
             final[f"_{name}"] = ended.copy()
             final[name][~ended] = 0
@@ -141,6 +143,7 @@ class CMDPVectorEnv(VectorEnv[Any, Any, Any]):
         found: dict[str, Any] = {}
         self._put(found, "threshold", copies, _flat(thresholds))
         self._put(found, "step", copies, np.zeros(copies.size, dtype=np.int64))
+        self._put_mask(found, copies)
         return found
 
     def _shown(self, copies: Index, seen: Seen) -> dict[str, Any]:
@@ -148,7 +151,15 @@ class CMDPVectorEnv(VectorEnv[Any, Any, Any]):
         for name, values in (("cost", seen.costs), ("utility", seen.utilities), ("threshold", seen.thresholds)):
             self._put(found, name, copies, _flat(values))
         self._put(found, "step", copies, self._plant.h[copies])
+        self._put_mask(found, copies)
         return found
+
+    def _put_mask(self, info: dict[str, Any], copies: Index) -> None:
+        """What those copies that have not ended may do next, where the CMDP forbids anything."""
+        if self.cmdp.allowed is not None:
+            going = copies[~self._plant.over()[copies]]
+            mask = self.cmdp.allowed[self._plant.h[going], self._plant.s[going]].astype(np.int8)
+            self._put(info, "action_mask", going, mask)
 
     def _put(self, info: dict[str, Any], name: str, copies: Index, values: npt.NDArray[Any]) -> None:
         """``info[name]`` for all copies, 0 where there is none, and ``info["_" + name]``, where there is one."""
