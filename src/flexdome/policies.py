@@ -84,6 +84,11 @@ class Policy:
         if not isinstance(self.provenance, Mapping):
             raise ValidationError(f"provenance is {_shown(self.provenance)}; it must be a mapping")
 
+    def __repr__(self) -> str:
+        known = [name for name in ("learner", "episode") if name in self.provenance]
+        made = "".join(f", {name} {self.provenance[name]}" for name in known)
+        return f"Policy(H, S, A = {', '.join(map(str, self.policy.shape))}{made})"
+
     def _put(self, name: str, array: Float) -> None:
         array.flags.writeable = False
         object.__setattr__(self, name, array)
@@ -100,6 +105,16 @@ class Policy:
             raise ValidationError(f"u is {_shown(u)}; it must lie in [0, 1)")
         a = draw_action(self.policy[h, self._state(s)], u)
         return self._names("action", A)[a] if isinstance(s, str) and "action_names" in self.provenance else a
+
+    @property
+    def state_names(self) -> list[str]:
+        """What the states are called: as it was declared, or by their numbers."""
+        return self._names("state", self.policy.shape[1])
+
+    @property
+    def action_names(self) -> list[str]:
+        """What the actions are called, likewise."""
+        return self._names("action", self.policy.shape[2])
 
     def _names(self, kind: str, size: int) -> list[str]:
         """What states or actions are called: as it was declared, or by their numbers."""
@@ -149,6 +164,9 @@ class Policy:
         states, actions = self._names("state", S), self._names("action", A)
         lines = [f"step {h}, {states[s]}:{self._seen(h, s)}"]
         for a in sorted(range(A), key=lambda a: (-self.policy[h, s, a], a)):
+            if not self._allowed(h, s, a):
+                lines.append(f"  {actions[a]}: not allowed")
+                continue
             parts = [f"played {100 * self.policy[h, s, a]:.3g} %"]
             if self.visits is not None:
                 n = int(self.visits[h, s, a])
@@ -159,6 +177,15 @@ class Policy:
             lines.append(f"  {actions[a]}: {', '.join(parts)}")
         lines += [f"  {self._price(i, price)}" for i, price in enumerate(self.provenance.get("multipliers", []))]
         return "\n".join(lines)
+
+    def _allowed(self, h: int, s: int, a: int) -> bool:
+        """Whether the action was: ``provenance["allowed"]`` has 0 and 1 in a text for each state, or step and state."""
+        H, S, _ = self.policy.shape
+        rows = self.provenance.get("allowed")
+        if isinstance(rows, list) and len(rows) == H and isinstance(rows[h], list):
+            rows = rows[h]
+        row = rows[s] if isinstance(rows, list) and len(rows) == S else ""
+        return not (isinstance(row, str) and row[a : a + 1] == "0")
 
     def _seen(self, h: int, s: int) -> str:
         if self.visits is None:

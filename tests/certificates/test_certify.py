@@ -656,6 +656,9 @@ def test_a_missing_sample_is_0_from_below_and_1_from_above(options):
     assert (holes.lower == zeros.lower).all()
     assert (holes.upper == ones.upper).all()
     assert holes.value == zeros.value
+    assert "2" in holes.verdicts[0].why
+    assert holes.verdicts[0].why.endswith(" % of its samples are missing and count as the worst")
+    assert "missing" not in str(zeros)
 
 
 @pytest.mark.parametrize("options", [{}, {"played_by": True}, {"method": "model"}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 from typing import Any
 
@@ -256,3 +257,52 @@ def test_simulation_needs_no_units() -> None:
         a, b = (fd.simulate(learner, cmdp, seed=1) for learner in (one, other))
         assert (a.reward_gap == b.reward_gap).all()
         assert (one.policy == other.policy).all()
+
+
+def test_numbers_go_out_in_units_and_come_in_again() -> None:
+    units = plant().units
+    values = np.array([[2.0, 1.5], [0.0, 3.0]])
+    totals = units.totals(values)
+    np.testing.assert_allclose(totals, [[4.0, 60.0], [12.0, 90.0]])
+    np.testing.assert_allclose(units.values(totals), values)
+    assert units.earning(3.0) == pytest.approx(30.0)
+    bare = fd.Problem(2, 2, 3, 0, [1.0], 0.1).units
+    np.testing.assert_array_equal(bare.totals([1.5]), [1.5])
+    assert bare.earning(0.25) == 0.25
+    with pytest.raises(fd.ValidationError, match=r"totals has shape \(3,\); it must end in 2"):
+        units.values([1.0, 2.0, 3.0])
+
+
+def test_a_certificate_gives_its_bounds_in_units() -> None:
+    said = fd.certify(np.full((3, 3, 2), 0.5), plant(), [episode()] * 40, delta=0.1)
+    assert list(said.measured) == ["yield", "overdose", "flow"]
+    low, high = said.measured["overdose"]
+    assert f"overdose: {said.verdicts[0].verdict}; in [{low:.4g}, {high:.4g}] mg/l" in str(said)
+    assert low < 5.0 < high
+
+
+def test_a_belief_that_cannot_be_is_not_told_as_a_number() -> None:
+    learner = fd.make_learner("optcmdp-bonus", plant(), episodes=50)
+    learner.observe(episode())
+    status = learner.status()
+    assert status.utilities[0] > 3.0
+    assert "nothing can be said of safety yet" in str(status)
+    assert "overdose: hoped to be 0 mg/l, the best there is, limit 6 mg/l\n" in str(status)
+    feared = dataclasses.replace(status, utilities=np.array([-1.0, 2.0]))
+    assert "overdose: feared to be 12 mg/l, the worst there is, limit 6 mg/l\n" in str(feared)
+    assert "NOT SAFE" in str(feared)
+
+
+def test_what_is_forbidden_is_explained_as_that(tmp_path: Any) -> None:
+    allowed = np.ones((3, 3, 2), dtype=bool)
+    allowed[1, 2, 1] = False
+    for mask, free in ((allowed[1], 1), (allowed, 0)):
+        learner = fd.make_learner("optcmdp-bonus", plant(allowed=mask), episodes=50)
+        for suffix in ("json", "csv", "npz"):
+            learner.export(tmp_path / f"policy.{suffix}")
+            policy = fd.Policy.load(tmp_path / f"policy.{suffix}")
+            assert "  on: not allowed" in policy.explain(1, "high")
+            assert "not allowed" not in policy.explain(1, "normal")
+            assert ("not allowed" in policy.explain(0, "high")) == bool(free)
+    assert repr(policy) == "Policy(H, S, A = 3, 3, 2, learner optcmdp-bonus, episode 0)"
+    assert len(repr(learner.beliefs())) < 300

@@ -569,6 +569,14 @@ def test_a_certain_action_has_its_full_colour_and_a_draw_is_pale():
     assert len(figure.axes) == 1
 
 
+def test_a_map_speaks_the_names_of_the_problem():
+    named = {"state_names": ["low", "a" * 40, "high"], "action_names": ["wait", "dose"]}
+    figure = fg.policy_figure(fd.Policy([[[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]], provenance=named))
+    figure.canvas.draw()
+    assert {"low", "a" * 23 + "…", "high"} <= {text.get_text() for text in figure.axes[0].get_yticklabels()}
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["wait", "dose"]
+
+
 def test_a_map_of_something_else_is_refused():
     with pytest.raises(fd.ValidationError, match="policy is 3"):
         fg.policy_figure(3)

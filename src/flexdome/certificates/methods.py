@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def certify(
     clip = as_float("clip", clip, 0.0)
     how = _method(method, switch("chosen_from_data", chosen_from_data), played_by is None)
     if how == "model":
-        return _by_model(problem, np.ones(1), pi[None], data, share_of, laws, data.thresholds)
+        return _noting(_by_model(problem, np.ones(1), pi[None], data, share_of, laws, data.thresholds), data)
     own = pi[None] if played_by is None else _as_policies(played_by, shape, len(data))
     _check_possible(own, data, "policy" if played_by is None else "played_by")
     if how == "episodes":
@@ -116,7 +117,7 @@ def certify(
             above = totals[1].copy()
             weight_kernels.weighted_totals(pi, own, data.states, data.actions, least, clip, totals)
             totals[1] = above
-    return _by_betting(how, problem, totals, data.thresholds, share_of, laws)
+    return _noting(_by_betting(how, problem, totals, data.thresholds, share_of, laws), data)
 
 
 def certify_mixture(
@@ -126,7 +127,25 @@ def certify_mixture(
     data = as_recorded(problem, episodes)
     laws = as_laws(problem, declared.get("threshold_range"), declared.get("threshold_scale"))
     _check_possible(np.ascontiguousarray(policies.max(axis=0)[None]), data, "policy")
-    return _by_betting("episodes", problem, _totals(data), data.thresholds, as_confidence(delta), laws)
+    return _noting(_by_betting("episodes", problem, _totals(data), data.thresholds, as_confidence(delta), laws), data)
+
+
+def _noting(said: Certificate, data: Recorded | Seen) -> Certificate:
+    """The certificate, with how many samples are missing where some are."""
+    if isinstance(data, Recorded):
+        share = np.isnan(data.observed[:, 1:]).mean(axis=(0, 2)) if len(data) else np.zeros(len(said.verdicts))
+    elif data.missing is None:
+        return said
+    else:
+        share = data.missing[1:].sum(axis=(1, 2, 3)) / max(float(data.visits.sum()), 1.0)
+    if not share.any():
+        return said
+    notes = [f"{100 * x:.2g} % of its samples are missing and count as the worst" if x > 0.0 else "" for x in share]
+    noted = (
+        replace(one, why="; ".join(filter(None, (one.why, note))))
+        for one, note in zip(said.verdicts, notes, strict=True)
+    )
+    return replace(said, verdicts=tuple(noted))
 
 
 def _totals(data: Recorded) -> Float:
@@ -141,7 +160,7 @@ def certify_seen(
 ) -> Certificate:
     """Method ``"model"`` from a learner's counts, for a mixture of policies (k, H, S, A)."""
     laws = as_laws(problem, declared.get("threshold_range"), declared.get("threshold_scale"))
-    return _by_model(problem, weights, policies, seen, as_confidence(delta), laws, None)
+    return _noting(_by_model(problem, weights, policies, seen, as_confidence(delta), laws, None), seen)
 
 
 def _method(method: str | None, chosen: bool, own: bool) -> str:

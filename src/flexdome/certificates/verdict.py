@@ -52,7 +52,7 @@ class Verdict:
         text = f"{told.name(i)}: {self.verdict}; {bounds}, {against}"
         if self.verdict == NOT_YET and self.more is not None:
             text += f"; about {self.more:,} more episodes would settle it at the present spread"
-        elif self.verdict == NOT_YET and not self.why:
+        elif self.verdict == NOT_YET and "cross" not in self.why:
             text += "; no number of such episodes is in sight that would settle it"
         return f"{text}; {self.why}" if self.why else text
 
@@ -101,6 +101,15 @@ class Certificate:
     def upper(self) -> Float:
         """(m,) upper bounds on the utilities."""
         return np.array([verdict.upper for verdict in self.verdicts])
+
+    @property
+    def measured(self) -> dict[str, tuple[float, float]]:
+        """Lower and upper bounds on the totals of the reward and of each constraint, by name, in the user's units."""
+        told = self.units
+        ends = {"reward" if told.reward is None else told.reward.name: tuple(map(told.earning, self.value))}
+        both = told.totals(np.stack([self.lower, self.upper]))
+        ends |= {told.name(i): tuple(sorted(both[:, i].tolist())) for i in range(len(self.verdicts))}
+        return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
     def __str__(self) -> str:
         if self.safe:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from flexdome.cmdp.validation import Float, as_float, as_items, as_text, instance_of, shown
+from flexdome.cmdp.validation import Float, as_array, as_float, as_items, as_text, instance_of, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["Quantity", "Units", "as_quantities"]
@@ -245,6 +245,32 @@ class Units:
         if self.constraints:
             utilities = np.stack([one.scaled(utilities[..., i, :]) for i, one in enumerate(self.constraints)], axis=-2)
         return r, utilities
+
+    def totals(self, values: Any) -> Float:
+        """(..., m) values V_d of the constraints, as the totals that are measured; without units, as they are."""
+        given = self._of_constraints("values", values)
+        return self._each(given, [one.total for one in self.constraints])
+
+    def values(self, totals: Any) -> Float:
+        """The reverse of :meth:`totals`: what is known in units, as learners take it (a safe policy's utilities)."""
+        given = self._of_constraints("totals", totals)
+        return self._each(given, [one.value for one in self.constraints])
+
+    def earning(self, value: float) -> float:
+        """A value V_r as the total of the reward that is measured."""
+        given = as_float("value", value, -LARGEST, LARGEST)
+        return given if self.reward is None else float(self.reward.total(given, self.horizon))
+
+    def _of_constraints(self, name: str, given: Any) -> Float:
+        array, _ = as_array(name, given)
+        if self.constraints and array.shape[-1:] != (len(self.constraints),):
+            rule = f"it must end in {len(self.constraints)}, one for each constraint"
+            raise ValidationError(f"{name} has shape {array.shape}; {rule}")
+        return array
+
+    def _each(self, given: Float, maps: list[Any]) -> Float:
+        told = [one(given[..., i], self.horizon) for i, one in enumerate(maps)]
+        return np.stack(told, axis=-1) if maps else given.copy()
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""

@@ -17,6 +17,7 @@ __all__ = ["policy_figure"]
 
 COLOURS = ("#4169E1", "#E69F00", "#009E73", "#DC143C", "#9467BD", "#8C564B", "#17BECF", "#BCBD22")
 UNSEEN = "0.92"
+NAMED, LONGEST = 14, 24  # states whose names are written, and letters of a name
 
 
 def policy_figure(policy: Policy, width: float = TWO_COLUMNS) -> Figure:
@@ -50,9 +51,17 @@ def policy_figure(policy: Policy, width: float = TWO_COLUMNS) -> Figure:
             axes.set_xlabel("Step")
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_locator(MaxNLocator(6, integer=True))
+        if "state_names" in policy.provenance:
+            names = [_shortened(name) for name in policy.state_names]
+            panels[0].yaxis.set_major_locator(MaxNLocator(NAMED, integer=True))
+            panels[0].yaxis.set_major_formatter(lambda s, _: names[int(s)] if 0 <= s < len(names) else "")
         handles = [Patch(color=COLOURS[a % len(COLOURS)]) for a in range(A)]
-        legend_above(figure, handles, [f"action {a}" for a in range(A)])
+        legend_above(figure, handles, [_shortened(name) for name in policy.action_names])
     return figure
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def _coloured(pi: Float, seen: Float | None) -> Float:

@@ -55,6 +55,10 @@ class Beliefs:
     widths: Float
     visits: Float
 
+    def __repr__(self) -> str:
+        held = ", ".join(f"{name}={getattr(self, name)}" for name in ("value", "utilities", "thresholds", "margin"))
+        return f"Beliefs({held}, widths and visits {self.visits.shape})"
+
 
 class Learner(ABC):
     """The interface that simulation, files and live use rely on. Derive your own learner from it.

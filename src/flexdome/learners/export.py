@@ -33,6 +33,9 @@ def policy_of(learner: Learner) -> Policy:
     for name in ("state_names", "action_names"):
         if getattr(problem, name) is not None:
             provenance[name] = list(getattr(problem, name))
+    if problem.allowed is not None:
+        rows = [["".join("01"[int(x)] for x in row) for row in step] for step in problem.allowed]
+        provenance["allowed"] = rows[0] if all(step == rows[0] for step in rows) else rows
     if problem.in_units:
         provenance["units"] = problem.units.stored()
     return Policy(learner.policy, learner.visits, learner.utility_means(), provenance)

@@ -3,7 +3,7 @@
 A learner that has no account of its own is described by what it believes (:class:`~flexdome.learners.base.Beliefs`):
 the utilities of its next policy beside their thresholds, what each constraint is worth to it, and how much was tried.
 A belief is not a proof: optimistic learners believe the best that the data leave possible, so what is short by their
-own belief is short.
+own belief is short. What is believed to be better than can be, or worse, is told as that: almost nothing was seen.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from flexdome.cmdp.units import Units
 from flexdome.cmdp.validation import Float
 
 __all__ = ["Status"]
+
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,12 @@ class Status:
         below: npt.NDArray[np.bool_] = self.slack < 0.0
         return below
 
+    @property
+    def beyond(self) -> npt.NDArray[np.bool_]:
+        """(m,) whether what is believed is better than can be, or worse."""
+        out: npt.NDArray[np.bool_] = np.abs(self.utilities / self.units.horizon - 0.5) > 0.5 + ROUNDING
+        return out
+
     def __str__(self) -> str:
         return self.text()
 
@@ -66,9 +74,13 @@ class Status:
         for i, (utility, alpha, slack) in enumerate(zip(self.utilities, self.thresholds, self.slack, strict=True)):
             told = self.units
             kind = f"{'estimated ' * bool(self.estimated[i])}{told.threshold(i)}"
-            side = f"short by {told.amount(i, -slack)}" if slack < 0.0 else f"{told.amount(i, slack)} to spare"
-            belief = f"{told.utility(i)}believed to be {told.total(i, utility)}"
-            lines.append(f"  {told.name(i)}: {belief}, {kind} {told.total(i, alpha)}: {side}")
+            side = f": short by {told.amount(i, -slack)}" if slack < 0.0 else f": {told.amount(i, slack)} to spare"
+            belief = f"believed to be {told.total(i, utility)}"
+            if self.beyond[i]:
+                best = float(told.horizon) if slack >= 0.0 else 0.0
+                which = ("hoped", "best") if slack >= 0.0 else ("feared", "worst")
+                belief, side = f"{which[0]} to be {told.total(i, best)}, the {which[1]} there is", ""
+            lines.append(f"  {told.name(i)}: {told.utility(i)}{belief}, {kind} {told.total(i, alpha)}{side}")
             if verbose:
                 lines.append(f"    multiplier {self.multipliers[i]:.4g}, safety margin {self.margin[i]:.4g}")
         seen = self.tried + self.untried
@@ -83,6 +95,8 @@ class Status:
         if self.short.any():
             which = ", ".join(self.units.name(int(i)) for i in np.flatnonzero(self.short))
             return f"NOT SAFE by the learner's own belief: {which} falls short"
+        if self.beyond.any():
+            return "nothing can be said of safety yet: what was seldom seen is hoped to be the best there is"
         return "believed to meet every threshold, which is not a proof"
 
     def _change(self) -> str:
