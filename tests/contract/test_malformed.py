@@ -630,7 +630,7 @@ def test_what_a_learner_refuses_leaves_no_trace(name):
 def test_every_public_name_is_tried():
     tried = {name.split(".")[0] for name in public()}
     kinds = {"FlexDOME", "ProxDOME", "SureDOME"}  # among the learners
-    # These are tried in test_malformed_live.py, fd.learn in tests/gym.
+    # These are tried in test_malformed_live.py, fd.learn in test_malformed_gym.py.
     elsewhere = {"Guard", "Journal", "Monitor", "Policy", "certify", "from_gymnasium", "learn", "play", "read_episodes"}
     elsewhere |= {"recover", "sample_episodes", "write_episodes"}
     errors = {name for name in dir(fd) if name.endswith("Error")}

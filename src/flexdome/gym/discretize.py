@@ -79,9 +79,13 @@ def fit_grid(env: Any, bins: Any, *, episodes: int = 100, steps: int = 1000, see
     ``steps`` bounds the length of an episode. A dimension that never moved is an error: its bins would be one and the
     same.
     """
+    if not (hasattr(env, "reset") and hasattr(env, "step") and hasattr(getattr(env, "action_space", None), "n")):
+        raise ValidationError(f"env is {shown(env)}; it must be an environment with Discrete actions")
     wanted = as_items("bins", bins, "it must be a number of bins for each dimension")
     counts = [as_int(f"bins[{i}]", n, 1, 2**16) for i, n in enumerate(wanted)]
-    seen = _random_play(env, as_int("episodes", episodes, 1), as_int("steps", steps, 1), as_int("seed", seed, 0))
+    seen = _random_play(
+        env, as_int("episodes", episodes, 1, MOST), as_int("steps", steps, 1, MOST), as_int("seed", seed, 0)
+    )
     if seen.shape[1] != len(counts):
         raise ValidationError(f"bins has {len(counts)} entries; an observation has {seen.shape[1]} dimensions")
     low, high = seen.min(axis=0), seen.max(axis=0)

@@ -68,7 +68,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Start an episode: the first state, and ``info`` with the threshold."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else as_int("seed", seed, 0))
         thresholds = self._plant.start(np.zeros(1, dtype=np.int64), self.np_random)
         return int(self._plant.s[0]), {"threshold": _as_info(thresholds[0]), "step": 0, **self._allowed()}
 

@@ -15,7 +15,7 @@ what was realised, and, of the last policy, estimates with intervals.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +23,12 @@ import numpy as np
 
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.episode import Scaled
-from flexdome.cmdp.validation import Float, as_array, as_float, as_int, shown
+from flexdome.cmdp.validation import Float, as_array, as_float, as_int, check_room, shown, switch
 from flexdome.errors import ValidationError
 from flexdome.gym.discretize import Grid, fit_grid
 from flexdome.gym.tables import calls_with_reward
 from flexdome.learners import Learner
+from flexdome.theory.constants import LONGEST
 
 __all__ = ["Estimate", "Learned", "learn", "problem_for"]
 
@@ -110,15 +111,15 @@ def problem_for(
     stationary : whether the environment is the same at every step, as most are
     resets : the distribution of the first state is estimated from so many
     """
-    H = as_int("horizon", horizon, 1)
+    H, first = as_int("horizon", horizon, 1, 2**53), as_int("seed", seed, 0)
     limits = np.atleast_1d(as_array("limit", limit)[0])
-    state = _observer(env, discretize, None, seed)
+    A, state = _actions(env), _observer(env, discretize, None, first)
     starts = np.zeros(state.states + 1)
-    for k in range(as_int("resets", resets, 1)):
-        starts[state(env.reset(seed=as_int("seed", seed, 0) if k == 0 else None)[0])] += 1.0
+    for k in range(as_int("resets", resets, 1, LONGEST)):
+        starts[state(_started(env, first if k == 0 else None))] += 1.0
     return Problem(
         states=state.states + 1,
-        actions=_actions(env),
+        actions=A,
         horizon=H,
         initial=starts / starts.sum(),
         thresholds=H - limits,
@@ -161,10 +162,14 @@ def learn(
     before the learner's horizon is refused: what would have come is not known.
     """
     drive = _Drive(env, _as_learner(learner), cost, discretize, reward_range, as_int("seed", seed, 0))
-    T, n = as_int("episodes", episodes, 0), as_int("evaluate", evaluate, 0)
+    T, n = as_int("episodes", episodes, 0, LONGEST), as_int("evaluate", evaluate, 0, LONGEST)
     if n == 1:
         raise ValidationError("evaluate is 1; an interval needs at least 2 episodes")
+    if each is not None and not callable(each):
+        raise ValidationError(f"each is {shown(each)}; it must be a function, or None")
     problem = learner.problem
+    for name, count in (("episodes", T), ("evaluate", n)):
+        check_room(f"{name} is {count}; what happens in them", count * (2 + problem.constraints))
     sums, costs, lengths = np.zeros(T), np.zeros((T, problem.constraints)), np.zeros(T)
     for t in range(T):
         episode, sums[t], costs[t], lengths[t] = drive.play(learner.policy)
@@ -199,8 +204,21 @@ def _as_learner(learner: Any) -> Learner:
 def _actions(env: Any) -> int:
     space: Any = getattr(env, "action_space", None)
     if not hasattr(space, "n") or getattr(space, "start", 0) != 0:
-        raise ValidationError(f"action_space is {shown(space)}; it must be Discrete, from 0 on")
-    return as_int("action_space.n", int(space.n), 1)
+        raise ValidationError(f"env.action_space is {shown(space)}; it must be Discrete, from 0 on")
+    return as_int("env.action_space.n", space.n, 1)
+
+
+def _started(env: Any, seed: int | None) -> Any:
+    """The first observation of an episode."""
+    answer = env.reset(seed=seed)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise ValidationError(f"env.reset gave {shown(answer)}; it must be (observation, info)")
+    return answer[0]
+
+
+def _single(value: Any) -> Any:
+    """The one entry of an array of one."""
+    return value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
 
 
 class _Numbered:
@@ -211,8 +229,7 @@ class _Numbered:
 
     def __call__(self, observation: Any) -> int:
         value = observation if self._function is None else self._function(observation)
-        raw = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
-        return as_int("observation", raw, 0, self.states - 1)
+        return as_int("observation", _single(value), 0, self.states - 1)
 
 
 def _observer(env: Any, discretize: Any, states: int | None, seed: int) -> Grid | _Numbered:
@@ -231,7 +248,7 @@ def _observer(env: Any, discretize: Any, states: int | None, seed: int) -> Grid 
         raise ValidationError(
             f"env.observation_space is {shown(space)}; it must be Discrete, from 0 on, or discretize must be given"
         )
-    return _Numbered(as_int("env.observation_space.n", int(space.n), 1))
+    return _Numbered(as_int("env.observation_space.n", space.n, 1))
 
 
 class _Played(Scaled):
@@ -272,7 +289,7 @@ class _Drive:
     def play(self, policy: Float) -> tuple[Episode, float, Float, int]:
         """One episode of ``policy``: what a learner observes, the sums of rewards and costs, and the steps it had."""
         H, m = self.problem.horizon, self.problem.constraints
-        observation, info = self.env.reset(seed=None if self.begun else self.seed)
+        observation = _started(self.env, None if self.begun else self.seed)
         self.begun = True
         states, actions, rewards = [self.state(observation)], list[int](), list[float]()
         costs, thresholds = np.zeros((m, H)), np.full((m, H), np.nan)
@@ -282,8 +299,8 @@ class _Drive:
             if truncated:
                 raise ValidationError(f"the environment cut an episode after {h} steps; the horizon is {H}")
             a = self._draw(policy[h, s])
-            after, reward, *given, ended, truncated, info = self.env.step(a)
-            r = as_float("reward", float(reward), self.low, self.high)
+            after, reward, given, ended, truncated, info = self._step(a)
+            r = as_float("reward", reward, self.low, self.high)
             costs[:, h] = self._paid(given, info, (observation, a, after, r))
             thresholds[:, h] = self._sampled(info)
             states.append(self.state(after))
@@ -307,6 +324,20 @@ class _Drive:
             )
         return episode, float(np.sum(rewards)), costs.sum(axis=1), n
 
+    def _step(self, action: int) -> tuple[Any, Any, list[Any], bool, bool, Mapping[str, Any]]:
+        """What the environment answers; the cost where it is one of six values."""
+        answer = self.env.step(action)
+        if not isinstance(answer, tuple) or len(answer) not in (5, 6):
+            rule = (
+                "it must be (observation, reward, terminated, truncated, info), with a cost in the third place or not"
+            )
+            raise ValidationError(f"env.step gave {shown(answer)}; {rule}")
+        after, reward, *given, ended, truncated, info = answer
+        if not isinstance(info, Mapping):
+            raise ValidationError(f"info is {shown(info)}; it must be a dictionary")
+        flags = switch("terminated", _single(ended)), switch("truncated", _single(truncated))
+        return after, _single(reward), given, *flags, info
+
     def _draw(self, pi: Float) -> int:
         return int(min(np.searchsorted(np.cumsum(pi), self.rng.random(), side="right"), np.flatnonzero(pi)[-1]))
 
@@ -319,7 +350,7 @@ class _Drive:
         elif "cost" in info:
             paid = info["cost"]
         else:
-            raise ValidationError(f"info has {sorted(info)}; it must have 'cost', or cost must be given")
+            raise ValidationError(f"info has {shown(list(info))}; it must have 'cost', or cost must be given")
         costs = np.atleast_1d(as_array("cost", paid)[0])
         if costs.shape != (m,):
             raise ValidationError(f"cost has shape {costs.shape}; it must be ({m},)")
@@ -329,5 +360,8 @@ class _Drive:
         if self.problem.thresholds_known:
             return math.nan
         if "threshold" not in info:
-            raise ValidationError(f"info has {sorted(info)}; it must have 'threshold', which must be estimated")
-        return np.atleast_1d(as_array("info['threshold']", info["threshold"])[0])
+            raise ValidationError(f"info has {shown(list(info))}; it must have 'threshold', which must be estimated")
+        samples, m = np.atleast_1d(as_array("info['threshold']", info["threshold"])[0]), self.problem.constraints
+        if samples.shape != (m,):
+            raise ValidationError(f"info['threshold'] has shape {samples.shape}; it must be ({m},)")
+        return samples

@@ -6,6 +6,7 @@ package. Later ones load no entry points; there a name may say what to import, `
 
 from __future__ import annotations
 
+from flexdome.cmdp.validation import as_text
 from flexdome.families import ENVIRONMENTS
 
 __all__ = ["gymnasium_id", "register"]
@@ -17,7 +18,7 @@ def gymnasium_id(id: str) -> str:
     >>> gymnasium_id("deep-sea-v1")
     'flexdome/DeepSea-v1'
     """
-    *words, version = id.split("-")
+    *words, version = as_text("id", id).split("-")
     return f"flexdome/{''.join(word.capitalize() for word in words)}-{version}"
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import numpy as np
 
-from flexdome.cmdp.validation import as_int, instance_of, shown
+from flexdome.cmdp.validation import as_array, as_int, instance_of, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["SixTuple"]
@@ -41,8 +40,8 @@ class SixTuple:
 
     def _cost(self, info: dict[str, Any]) -> float:
         if "cost" not in info:
-            raise ValidationError(f"info has {sorted(info)}; it must have 'cost'")
-        costs = np.atleast_1d(info["cost"])
+            raise ValidationError(f"info has {shown(list(info))}; it must have 'cost'")
+        costs = as_array("info['cost']", info["cost"])[0].ravel()
         if self.constraint is None and costs.size != 1:
             raise ValidationError(
                 f"info['cost'] has {costs.size} entries; say which is meant, constraint=0 for the first"

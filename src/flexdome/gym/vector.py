@@ -73,8 +73,8 @@ class CMDPVectorEnv(VectorEnv[Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Index, dict[str, Any]]:
         """Start every copy, or those of ``options["reset_mask"]``, anew; one generator serves all copies."""
-        super().reset(seed=seed)
         mask = self._mask(options)
+        super().reset(seed=None if seed is None else as_int("seed", seed, 0))
         copies = np.flatnonzero(mask)
         thresholds = self._plant.start(copies, self.np_random)
         self._ended[mask] = False
@@ -189,6 +189,8 @@ class CMDPVectorEnv(VectorEnv[Any, Any, Any]):
         return array.astype(np.int64)
 
     def _mask(self, options: dict[str, Any] | None) -> Mask:
+        if not isinstance(options, dict | None):
+            raise ValidationError(f"options is {shown(options)}; it must be a dictionary, or None")
         if options is None or "reset_mask" not in options:
             return np.ones(self.num_envs, dtype=np.bool_)
         mask = options["reset_mask"]
