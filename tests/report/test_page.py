@@ -23,6 +23,7 @@ from flexdome.experiments import (
     named_experiment,
 )
 from flexdome.report import make_page, write_report
+from flexdome.report import page as page_module
 from flexdome.report.again import command, curve_toml
 from flexdome.report.markup import as_json, element
 
@@ -99,7 +100,7 @@ def test_hostile_names_stay_text(read, store):
     for name in (HOSTILE, *(row.name for spec in store.experiments() for row in (*spec.learners, *spec.environments))):
         assert name in text
     assert "<b onclick='x'>bold</b> <!-- <script> -->" in text
-    assert "Results in small & <odd>" in text
+    assert "From the directory small & <odd>: 2 experiments, " in text
     assert len(read.scripts) == 3
 
 
@@ -153,7 +154,8 @@ def test_paired_differences_are_those_of_the_analysis(data, store):
     assert [row[1] for row in told["pairs"]] == ["strong_regret", "strong_violation", "late_violation"]
     for environment, metric, a, b, mean, low, high, *counts in told["pairs"]:
         pair = paired_difference(finals, metric, a, b, environment)
-        assert (pair.mean, pair.interval.low, pair.interval.high) == (mean, low, high)
+        exact = (pair.mean, pair.interval.low, pair.interval.high)
+        assert (mean, low, high) == pytest.approx(exact, rel=1e-6)
         assert counts == [pair.lower, pair.equal, pair.higher]
 
 
@@ -171,6 +173,15 @@ def test_the_page_says_how_curves_were_thinned_and_gives_way_to_a_small_budget(s
     assert len(wide.html) > len(narrow.html) > len(narrowest.html)
     assert f"means in {wide.detail[0]} equal ones, single seeds in {wide.detail[1]}" in wide.html
     assert "single seeds are left out" in narrowest.html
+
+
+def test_curves_give_way_where_the_rest_of_the_page_is_large(store, monkeypatch):
+    wide = make_page(store)
+    for fewer in (20_000, 60_000):
+        monkeypatch.setattr(page_module, "LARGEST", len(wide.html.encode()) - fewer)
+        narrow = make_page(store)
+        assert len(narrow.html.encode()) <= page_module.LARGEST
+        assert narrow.detail < wide.detail
 
 
 def test_the_same_store_gives_the_same_bytes(store):
