@@ -7,9 +7,9 @@
     DIR/.lock                           one process writes at a time
 
 ``journal.observe(episode)`` checks the episode, appends it to the log in one write, and lets the learner learn. A
-process that is killed at any instant leaves every acknowledged episode in the log; :func:`recover` reads the last
-snapshot and lets the learner learn again from what follows it, which gives the same bits. An episode whose write was
-complete but whose acknowledgement was never seen counts as observed.
+process that is killed at any instant leaves every acknowledged episode in the log; :func:`flexdome.recover` reads the
+last snapshot and lets the learner learn again from what follows it, which gives the same bits. An episode whose write
+was complete but whose acknowledgement was never seen counts as observed.
 
 **What survives what.** Without ``fsync`` an episode survives the death of the process, and with it that of the
 machine. A snapshot is on disk when it gets its name, and so is then the log up to it.
@@ -27,8 +27,6 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -38,21 +36,17 @@ from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.archive import as_path
 from flexdome.cmdp.episode import Scaled
 from flexdome.cmdp.lock import lock_folder
-from flexdome.cmdp.validation import Float, as_float, as_series, shown, switch
-from flexdome.errors import FileFormatError, FlexDOMEError, OutputError, ValidationError
-from flexdome.learners import Learner, load_learner
-from flexdome.live.records import Torn, as_record, read_records
+from flexdome.cmdp.validation import as_float, as_series, shown, switch
+from flexdome.errors import FlexDOMEError, OutputError, ValidationError
+from flexdome.learners import Learner
+from flexdome.live.entries import EPISODE, HEAD, LOGGED, THRESHOLDS, as_episode, entries, episode_bytes
+from flexdome.live.records import Torn, as_record
+from flexdome.live.recovery import FIRST, LOG, SNAPSHOT, recovered, require_journal, say_torn, snapshots
 
-__all__ = ["Journal", "recover"]
+__all__ = ["Journal"]
 
-LOG = "journal.log"
-SNAPSHOT = "snapshot-{:012d}-{:016d}.npz"
-SNAPSHOTS = re.compile(r"snapshot-([0-9]{12})-([0-9]{16})\.npz")
 TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
-FIRST = b"flexdome journal 1\n"
-EPISODE, LOGGED, THRESHOLDS = range(3)
 NAMES = ("observe", "preload", "set_thresholds")
-HEAD = struct.Struct("<QQB")  # number of the record, episodes observed before it, kind
 SECONDS = 0.25
 
 log = logging.getLogger(__name__)
@@ -106,7 +100,7 @@ class Journal:
             raise ValidationError(f"learner is {shown(learner)}; it must be a learner, or None")
         self._open = False
         if learner is None:
-            _require(self.path)
+            require_journal(self.path)
         else:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
@@ -131,14 +125,14 @@ class Journal:
         """Append ``episode`` to the log and let the learner learn from it; a bad one is refused, changing nothing."""
         self._check()
         known = _Known(self.learner.problem, self.learner.checked_episode(episode))
-        self._tell(EPISODE, _episode_bytes(known.data), lambda: self.learner.observe(known))
+        self._tell(EPISODE, episode_bytes(known.data), lambda: self.learner.observe(known))
 
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Append logged episodes, and let the learner take them as data: all of them or, if one is bad, none."""
         self._check()
         items: list[Episode] = []
         data = self.learner.checked_episodes(_kept(episodes, items))
-        body = struct.pack("<Q", len(data)) + b"".join(_episode_bytes(one) for one in data)
+        body = struct.pack("<Q", len(data)) + b"".join(episode_bytes(one) for one in data)
         self._tell(LOGGED, body, lambda: self.learner.preload(items))
 
     def set_thresholds(self, thresholds: npt.ArrayLike, slater_gap: float | None = None) -> None:
@@ -157,7 +151,7 @@ class Journal:
         self._check()
         os.fsync(self._file.fileno())
         self.learner.save(self.path / SNAPSHOT.format(self._number, self._end))
-        for number, _, path in _snapshots(self.path):
+        for number, _, path in snapshots(self.path):
             if number < self._number:
                 path.unlink(missing_ok=True)
         self._learned = 0.0
@@ -167,9 +161,9 @@ class Journal:
         self._check()
         problem = self.learner.problem
         with open(self.path / LOG, "rb") as file:
-            for entry in _entries(self.path / LOG, file, len(FIRST), 0):
+            for entry in entries(self.path / LOG, file, len(FIRST), 0):
                 if not isinstance(entry, Torn) and entry[2] == EPISODE:
-                    yield _as_episode(entry[3], problem)[0]
+                    yield as_episode(entry[3], problem)[0]
 
     def close(self) -> None:
         """Give the right to write back. What was acknowledged is in the log already."""
@@ -257,7 +251,7 @@ class Journal:
 
     def _begin(self, learner: Learner) -> None:
         path = self.path / LOG
-        if _snapshots(self.path) or (os.path.lexists(path) and path.stat().st_size > len(FIRST)):
+        if snapshots(self.path) or (os.path.lexists(path) and path.stat().st_size > len(FIRST)):
             raise ValidationError(
                 f"{self.path} holds a journal already; fd.Journal({str(self.path)!r}) without a learner goes on with it"
             )
@@ -271,8 +265,8 @@ class Journal:
         learner.save(self.path / SNAPSHOT.format(0, len(FIRST)))
 
     def _go_on(self) -> None:
-        self.learner, self._number, self._end, torn = _recovered(self.path)
-        self.dropped = _say(self.path, torn)
+        self.learner, self._number, self._end, torn = recovered(self.path)
+        self.dropped = say_torn(self.path, torn)
         try:
             self._file = open(self.path / LOG, "r+b", buffering=0)  # noqa: SIM115 (until close)
             self._take_back(self._end)
@@ -307,147 +301,3 @@ class _Known(Scaled):
     def checked(self, problem: Problem, gaps: bool = False) -> tuple[Any, ...]:
         """The arrays as the kernels take them."""
         return self.data if problem is self.problem else super().checked(problem, gaps)
-
-
-def recover(path: str | os.PathLike[str]) -> Learner:
-    """The learner of a journal as after the last acknowledged episode, bit for bit; the journal is not changed.
-
-    A last record that is torn was never acknowledged: it is left out, and the log of the program says so. A record
-    that is damaged in the middle, or a snapshot that is, is a :class:`FileFormatError`; while a process writes,
-    nothing is read.
-    """
-    folder = as_path("path", path)
-    _require(folder)
-    lock = lock_folder(folder)
-    try:
-        learner, _, _, torn = _recovered(folder)
-    finally:
-        lock.release()
-    _say(folder, torn)
-    return learner
-
-
-def _require(folder: Path) -> None:
-    if not folder.is_dir() or not (folder / LOG).is_file():
-        raise FileFormatError(f"{folder} holds no journal; fd.Journal(path, learner) begins one")
-
-
-def _say(folder: Path, torn: Torn | None) -> str | None:
-    if torn is None:
-        return None
-    text = f"{folder / LOG}: the last record, {torn.size} bytes from byte {torn.at} on, is torn and was dropped"
-    log.warning("flexdome: %s", text)
-    return text
-
-
-def _snapshots(folder: Path) -> list[tuple[int, int, Path]]:
-    """Number, byte and path of every snapshot, the latest last."""
-    named = ((SNAPSHOTS.fullmatch(path.name), path) for path in folder.iterdir())
-    return sorted((int(match[1]), int(match[2]), path) for match, path in named if match)
-
-
-def _recovered(folder: Path) -> tuple[Learner, int, int, Torn | None]:
-    """The learner, how many records it has been told, the byte where they end, and what is torn."""
-    found = _snapshots(folder)
-    if not found:
-        raise FileFormatError(f"{folder} holds no snapshot; the journal was never begun")
-    number, end, path = found[-1]
-    learner = load_learner(path)
-    torn: Torn | None = None
-    refused: ValidationError | None = None
-    try:
-        with open(folder / LOG, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if end > size:
-                raise FileFormatError(f"{folder / LOG} is damaged: it has {size} bytes; {path.name} was taken at {end}")
-            if file.read(len(FIRST)) != FIRST:
-                raise FileFormatError(f"{folder / LOG} is not a journal, or of another version")
-            for entry in _entries(folder / LOG, file, end, number):
-                if isinstance(entry, Torn):
-                    torn = entry
-                    break
-                if refused is not None:  # the last one may be what the learner refused, and was never acknowledged
-                    raise refused
-                last, episode, kind, body = entry
-                if episode != learner.episode:
-                    raise FileFormatError(
-                        f"{folder / LOG} is damaged: record {number} is of episode {episode}, not {learner.episode}"
-                    )
-                try:
-                    _replay(learner, kind, body)
-                except ValidationError as error:
-                    refused, torn = error, Torn(end, last - end)
-                    continue
-                end, number = last, number + 1
-    except OSError as error:
-        raise FileFormatError(f"{folder / LOG} cannot be read: {error.strerror or error}") from None
-    except ValidationError as error:
-        raise FileFormatError(f"{folder / LOG} is damaged: record {number}: {error}") from None
-    return learner, number, end, torn
-
-
-def _entries(path: Path, file: Any, at: int, number: int) -> Iterator[Any]:
-    """(where it ends, episode, kind, body) of each record from byte ``at`` on, numbered in order; then ``Torn``."""
-    try:
-        for entry in read_records(file, at):
-            if isinstance(entry, Torn):
-                yield entry
-                return
-            end, body = entry
-            if len(body) < HEAD.size:
-                raise FileFormatError(f"is damaged: record {number} has {len(body)} bytes")
-            found, episode, kind = HEAD.unpack_from(body)
-            if found != number:
-                raise FileFormatError(f"is damaged: record {found} stands where {number} belongs")
-            yield end, episode, kind, body[HEAD.size :]
-            number += 1
-    except FileFormatError as error:
-        raise FileFormatError(f"{path} {error}") from None
-
-
-def _replay(learner: Learner, kind: int, body: bytes) -> None:
-    if kind == EPISODE:
-        episode, rest = _as_episode(body, learner.problem)
-        if rest:
-            raise ValidationError(f"{len(rest)} bytes are left over")
-        learner.observe(episode)
-    elif kind == LOGGED:
-        (count,), rest, items = struct.unpack_from("<Q", body), body[8:], []
-        for _ in range(count):
-            episode, rest = _as_episode(rest, learner.problem)
-            items.append(episode)
-        learner.preload(items)
-    elif kind == THRESHOLDS:
-        *alpha, gap = np.frombuffer(body, dtype="<f8")
-        learner.take_thresholds(np.array(alpha), None if np.isnan(gap) else float(gap))
-    else:
-        raise ValidationError(f"its kind is {kind}, which is not known here")
-
-
-def _episode_bytes(data: tuple[Any, ...]) -> bytes:
-    """One episode as it was checked: whether it has thresholds, then its arrays."""
-    states, actions, rewards, utilities, thresholds = data
-    return b"".join(
-        (
-            b"\1" if thresholds.size else b"\0",
-            states.astype("<i4").tobytes(),
-            actions.astype("<i4").tobytes(),
-            rewards.astype("<f8", copy=False).tobytes(),
-            utilities.astype("<f8", copy=False).tobytes(),
-            thresholds.astype("<f8", copy=False).tobytes(),
-        )
-    )
-
-
-def _as_episode(body: bytes, problem: Problem) -> tuple[Episode, bytes]:
-    """The episode at the beginning of ``body``, and what follows."""
-    H, m = problem.horizon, problem.constraints
-    sizes = [4 * (H + 1), 4 * H, 8 * H, 8 * m * H, 8 * m * H if body[:1] == b"\1" else 0]
-    ends = np.cumsum([1, *sizes]).tolist()
-    if len(body) < ends[-1]:
-        raise ValidationError(f"an episode has {len(body)} bytes; it must have {ends[-1]}")
-    parts = [body[a:b] for a, b in pairwise(ends)]
-    states, actions = (np.frombuffer(part, dtype="<i4") for part in parts[:2])
-    rewards: Float = np.frombuffer(parts[2], dtype="<f8")
-    utilities, thresholds = (np.frombuffer(part, dtype="<f8").reshape(-1, H) for part in parts[3:])
-    return Scaled(states, actions, rewards, utilities, thresholds if thresholds.size else None), body[ends[-1] :]
