@@ -15,7 +15,8 @@ import argparse
 import inspect
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -75,26 +76,27 @@ def _made(id: str, cmdp: fd.CMDP, options: dict[str, object], reveal: tuple[str,
     return LearnerSpec(id=id, options=options, problem=told).make(cmdp, EPISODES, 0)
 
 
-def runs() -> Iterator[tuple[str, fd.CMDP, fd.learners.Learner]]:
-    """Every run: its name, its CMDP and its learner."""
+def runs() -> Iterator[tuple[str, fd.CMDP, Callable[[], fd.learners.Learner]]]:
+    """Every run: its name, its CMDP and what makes its learner."""
     for name, (id, options) in FAMILIES.items():
         cmdp = fd.make_cmdp(id, seed=3, **options)
         for learner in fd.LEARNERS:
-            yield f"{name}-{learner}", cmdp, _made(learner, cmdp, {}, ())
+            yield f"{name}-{learner}", cmdp, partial(_made, learner, cmdp, {}, ())
             takes = inspect.signature(fd.LEARNERS[learner].load()).parameters
             for option, value in VARIANTS.items():
                 if option in takes and name in ("paper", "stationary"):
-                    yield f"{name}-{learner}-{option}", cmdp, _made(learner, cmdp, {option: value}, ())
+                    yield f"{name}-{learner}-{option}", cmdp, partial(_made, learner, cmdp, {option: value}, ())
             if name in ("constraints", "stationary"):
-                yield f"{name}-{learner}-told", cmdp, _made(learner, cmdp, {}, ("rewards", "utilities"))
-                yield f"{name}-{learner}-model", cmdp, _made(learner, cmdp, {}, ("transitions",))
+                yield f"{name}-{learner}-told", cmdp, partial(_made, learner, cmdp, {}, ("rewards", "utilities"))
+                yield f"{name}-{learner}-model", cmdp, partial(_made, learner, cmdp, {}, ("transitions",))
 
 
 def record(folder: Path) -> None:
     """Run all, and leave numbers and saved learners."""
     folder.mkdir(parents=True, exist_ok=True)
     names = []
-    for name, cmdp, learner in runs():
+    for name, cmdp, make in runs():
+        learner = make()
         first = fd.simulate(learner, cmdp, HALF, seed=5, snapshots=SNAPSHOTS)
         learner.save(folder / f"{name}.npz")
         last = fd.simulate(learner, cmdp, EPISODES - HALF, seed=5, snapshots=SNAPSHOTS)
@@ -108,10 +110,11 @@ def record(folder: Path) -> None:
 def check(folder: Path, only: str) -> int:
     """Run all again, from the start and from the files; 1 if one differs."""
     names, count, wrong = set(json.loads((folder / "runs.json").read_text())), 0, 0
-    for name, cmdp, learner in runs():
+    for name, cmdp, make in runs():
         if only not in name or name not in names:
             continue
         count += 1
+        learner = make()
         saved = fd.load_learner(folder / f"{name}.npz")
         last = fd.simulate(saved, cmdp, EPISODES - HALF, seed=5, snapshots=SNAPSHOTS)
         found = {f"{name}, from the file": _apart(_numbers(last, saved), folder / f"{name}.half.npz")}

@@ -26,6 +26,15 @@ def row_value(cell, count, start, n, inverse, values, base, row, W, caps, h, wei
 
 
 @numba.njit
+def row_values(
+    tried, tried_cell, first, n, start, length, inverse, pi, cell, count, values, base, W, caps, h, weights, y
+):  # fmt: skip
+    lanes.row_values(
+        tried, tried_cell, first, n, start, length, inverse, pi, cell, count, values, base, W, caps, h, weights, y
+    )  # fmt: skip
+
+
+@numba.njit
 def mirror_step(logits, pi, y, inverse, entropy, untried, h, C, A, n, keep, eta):
     lanes.mirror_step(logits, pi, y, inverse, entropy, untried, h, C, A, n, keep, eta)
 
@@ -60,6 +69,35 @@ def test_the_value_of_a_row_has_the_bits_of_its_plain_twin(n, blocks, seed):
     rest = (base, 2, W, caps, 1, weights, 0.4, cells - 1)
     assert row_value(*arguments, fast, *rest) == lanes.row_value_plain(*arguments, plain, *rest)
     assert (fast == plain).all()
+
+
+@settings(max_examples=40)
+@given(n=st.integers(0, 12), blocks=st.integers(1, 2), seed=SEEDS)
+def test_the_values_of_a_step_have_the_bits_of_their_plain_twin(n, blocks, seed):
+    """Rows and cells of the second of three steps, with A = 2 and C = 8; successors are cells of the third."""
+    W, A, C, H = 4 * blocks, 2, 8, 3
+    rng = np.random.default_rng(seed)
+    rows, first = H * A * C, A * C
+    tried, tried_cell = np.zeros(rows, dtype=np.int32), np.zeros(rows, dtype=np.int32)
+    tried[first : first + n] = first + rng.permutation(A * C)[:n]
+    tried_cell[first : first + n] = C + tried[first : first + n] % C
+    length = rng.integers(0, 7, rows).astype(np.int32)
+    start = 8 * np.arange(rows)
+    cell, count = np.zeros(8 * rows, dtype=np.int32), np.zeros(8 * rows)
+    for row in range(rows):
+        at = slice(start[row], start[row] + length[row])
+        cell[at], count[at] = rng.integers(2 * C, 3 * C, length[row]), rng.integers(1, 50, length[row])
+    inverse, pi = rng.random(rows), rng.random(rows)
+    base, caps, weights = rng.normal(size=rows * W), rng.normal(size=H * W), rng.normal(size=W)
+    found = []
+    for function in (row_values, lanes.row_values_plain):
+        values, y = np.random.default_rng(seed).normal(size=H * C * W), np.full(A * C, np.nan)
+        function(
+            tried, tried_cell, first, n, start, length, inverse, pi, cell, count, values, base, W, caps, 1, weights, y
+        )  # fmt: skip
+        found.append((values.tobytes(), y.tobytes()))
+    assert found[0] == found[1]
+    assert np.isnan(y).sum() == A * C - n
 
 
 def test_the_value_of_a_row_is_its_formula():

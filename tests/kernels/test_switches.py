@@ -61,6 +61,38 @@ def test_no_reference_to_a_borrowed_array_or_a_slice_of_it_is_counted(monkeypatc
     assert "NRT_decref" not in body
 
 
+@kernel
+def filled(out: Any, first: int, n: int, value: float) -> None:
+    out = borrow(out)
+    for k in range(first * 3, first * 3 + n):
+        out[k] = value
+
+
+@kernel
+def read(table: Any, i: int, j: int, out: Any) -> None:
+    table, out = borrow(table), borrow(out)
+    out[0], out[1], out[2] = table[i, j], table[i][j], table[-1, -2]
+    out[np.uint64(3)] = table[np.int32(i), np.uint8(j)]
+    out[4:] = table[1, 2]
+
+
+@compiled
+def test_neighbours_in_a_borrowed_array_are_written_as_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "cache_directory", lambda package: None)
+    fresh = kernel(filled.py_func)
+    out = np.zeros(10)
+    fresh(out, 1, 5, 2.0)
+    assert out.tolist() == [0.0] * 3 + [2.0] * 5 + [0.0] * 2
+    code = next(iter(fresh.inspect_llvm().values()))
+    assert "masked.scatter" not in code
+
+
+def test_one_number_of_a_borrowed_array_is_found_by_every_kind_of_index() -> None:
+    table, out = np.arange(6.0).reshape(2, 3), np.zeros(6)
+    read(table, 1, 0, out)
+    assert out.tolist() == [3.0, 3.0, 4.0, 3.0, 5.0, 5.0]
+
+
 class Kinds(NamedTuple):
     inner: Inner
     table: np.ndarray

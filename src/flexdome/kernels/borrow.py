@@ -9,20 +9,33 @@ it, sliced or passed on costs about 5 ns, and a call from Python unpacks them al
 - ``hold(x)``, outside: the same named tuple with a table of where its arrays are and of its numbers. Python sees the
   tuple. A kernel gets the table's address, reads a field when it is asked for it by name, and finds borrowed arrays.
 
+An index of a borrowed array counts from its front. Numba takes a negative one to count from the back, and looks at the
+sign of each: the compiler no longer sees that neighbours are neighbours, and writes a loop over them with gathers and
+scatters.
+
 The caller must keep the originals alive: arguments of a kernel called from Python are, arrays made inside a kernel are
 not. Nothing may be allocated from a borrowed array (``copy``, arithmetic on whole arrays): it would never be freed.
 """
 
+import operator
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from llvmlite import ir
 from numba import typeof, types
 from numba.core import cgutils, config
 from numba.core.datamodel.models import ArrayModel, PrimitiveModel
-from numba.core.imputils import lower_getattr_generic
+from numba.core.imputils import lower_builtin, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import NativeValue, intrinsic, register_model, typeof_impl, unbox
-from numba.np.arrayobj import populate_array
+from numba.np.arrayobj import (
+    getitem_array_tuple,
+    getitem_arraynd_intp,
+    load_item,
+    populate_array,
+    setitem_array,
+    store_item,
+)
 
 __all__ = ["Held", "borrow", "hold"]
 
@@ -83,6 +96,56 @@ def borrowed(kind):
             [borrowed(part) for part in kind.types], getattr(kind, "instance_class", None)
         )
     return kind
+
+
+def _place(context, builder, kind, array, index_type, index):
+    """The address of one number of a borrowed array; None where the index names more, or counts from the back."""
+    index_types = index_type.types if isinstance(index_type, types.BaseTuple) else (index_type,)
+    if len(index_types) != kind.ndim or not all(isinstance(part, types.Integer) for part in index_types):
+        return None
+    given = cgutils.unpack_tuple(builder, index) if isinstance(index_type, types.BaseTuple) else [index]
+    if any(isinstance(one.constant, int) and one.constant < 0 for one in _constants(index)):
+        return None
+    numbers = [
+        context.cast(builder, one, its_type, types.uintp if not its_type.signed else types.intp)
+        for one, its_type in zip(given, index_types, strict=True)
+    ]
+    array = context.make_array(kind)(context, builder, array)
+    return cgutils.get_item_pointer(context, builder, kind, array, numbers, boundscheck=context.enable_boundscheck)
+
+
+def _constants(index):
+    """The constants that an index, or a tuple of them, is written with."""
+    while isinstance(index, ir.instructions.InsertValue):
+        index, one = index.operands
+        if isinstance(one, ir.Constant):
+            yield one
+    if isinstance(index, ir.Constant):
+        yield from index.constant if isinstance(index.constant, list | tuple) else [index]
+
+
+def _get(plain):
+    def get(context, builder, signature, arguments):
+        place = _place(context, builder, signature.args[0], arguments[0], signature.args[1], arguments[1])
+        if place is None:
+            return plain(context, builder, signature, arguments)
+        return load_item(context, builder, signature.args[0], place)
+
+    return get
+
+
+lower_builtin(operator.getitem, Borrowed, types.Integer)(_get(getitem_arraynd_intp))
+lower_builtin(operator.getitem, Borrowed, types.BaseTuple)(_get(getitem_array_tuple))
+
+
+@lower_builtin(operator.setitem, Borrowed, types.Any, types.Any)
+def _set(context, builder, signature, arguments):
+    kind, index_type, value_type = signature.args
+    place = _place(context, builder, kind, arguments[0], index_type, arguments[1])
+    if place is None:
+        return setitem_array(context, builder, signature, arguments)
+    store_item(context, builder, kind, context.cast(builder, arguments[2], value_type, kind.dtype), place)
+    return None
 
 
 def _strike(context, builder, kind, value):

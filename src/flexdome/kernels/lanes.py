@@ -2,12 +2,12 @@
 
 ``row_value`` evaluates one row (h, s, a) of the empirical model for the reward, every utility and the entropy at
 once: they are neighbouring numbers, ``W`` of them (a multiple of four), so one visited successor is one vector
-operation. ``mirror_step`` moves the policies of all visited states of a step by mirror ascent in log space, eight
-states at a time, with an exponential and a logarithm of our own (accurate to a unit or two in the last place, the
-same bits on every machine).
+operation. ``row_values`` does so for all rows of a step that were tried. ``mirror_step`` moves the policies of all
+visited states of a step by mirror ascent in log space, eight states at a time, with an exponential and a logarithm of
+our own (accurate to a unit or two in the last place, the same bits on every machine).
 
-The ``_plain`` functions are the readable twins and what runs when compilation is off. ``row_value`` has the bits of
-its twin; ``mirror_step`` agrees with its twin to rounding (the library's exp and log round differently).
+The ``_plain`` functions are the readable twins and what runs when compilation is off. All but ``mirror_step`` have the
+bits of their twins; ``mirror_step`` agrees with its twin to rounding (the library's exp and log round differently).
 """
 
 import math
@@ -28,6 +28,8 @@ __all__ = [
     "mirror_step_plain",
     "row_value",
     "row_value_plain",
+    "row_values",
+    "row_values_plain",
     "start_value",
     "start_value_plain",
 ]
@@ -70,6 +72,21 @@ def row_value_plain(cell, count, start, n, inverse, values, base, row, W, caps, 
         z = q * weights[j : j + BLOCK]
         y += (z[0] + z[2]) + (z[1] + z[3])
     return y
+
+
+def row_values_plain(
+    tried, tried_cell, first, n, start, length, inverse, pi, cell, count, values, base, W, caps, h, weights, y
+):  # fmt: skip
+    """:func:`row_value` of the n rows ``tried[first]``, ``tried[first + 1]``, ... in turn, each to its place in ``y``.
+
+    ``tried_cell`` are their cells; ``first`` is also the number of the step's first row, from which ``y`` counts.
+    """
+    for k in range(first, first + n):
+        row = tried[k]
+        y[row - first] = row_value_plain(
+            cell, count, start[row], length[row], inverse[row], values, base, row, W, caps, h, weights, pi[row],
+            tried_cell[k],
+        )  # fmt: skip
 
 
 def mirror_step_plain(logits, pi, y, inverse, entropy, untried, h, C, A, n, keep, eta):
@@ -142,60 +159,92 @@ def _start_value(typing_context, values, cell, W, share, q, entropy, psi):
     return types.void(values, integer, integer, number, q, number, integer), generate
 
 
+def _emit_row(builder, parts, cell, count, start, n, inverse, values, base, row, W, caps, h, weights, pi, c):
+    """The instructions of :func:`row_value`, whose result comes back; arrays are addresses, ``parts`` room for sums."""
+    y, *e = parts
+    builder.store(DOUBLE(0.0), y)
+    groups = builder.lshr(builder.add(n, n.type(TOGETHER - 1)), n.type(TOGETHER.bit_length() - 1))
+    end = builder.add(start, builder.mul(groups, n.type(TOGETHER)))
+    share, scale = _splat(builder, pi, BLOCK), _splat(builder, inverse, BLOCK)
+    with cgutils.for_range_slice(builder, W.type(0), W, W.type(BLOCK), inc=True) as (j, _):
+        for part in e:
+            builder.store(_constant(0.0, BLOCK), part)
+        with cgutils.for_range_slice(builder, start, end, n.type(TOGETHER), inc=True) as (k, _):
+            for i, part in enumerate(e):
+                entry = builder.add(k, k.type(i))
+                target = builder.sext(builder.load(builder.gep(cell, [entry])), W.type)
+                place = builder.add(builder.mul(target, W), j)
+                weight = _splat(builder, builder.load(builder.gep(count, [entry])), BLOCK)
+                product = builder.fmul(weight, _load(builder, values, place, BLOCK))
+                builder.store(builder.fadd(builder.load(part), product), part)
+        e0, e1, e2, e3 = (builder.load(part) for part in e)
+        mean = builder.fadd(builder.fadd(e0, e2), builder.fadd(e1, e3))
+        own = _load(builder, base, builder.add(builder.mul(row, W), j), BLOCK)
+        q = builder.fadd(own, builder.fmul(mean, scale))
+        cap = _load(builder, caps, builder.add(builder.mul(h, W), j), BLOCK)
+        q = _select_smaller(builder, q, cap)
+        place = builder.add(builder.mul(c, W), j)
+        sum_ = builder.fadd(_load(builder, values, place, BLOCK), builder.fmul(share, q))
+        _store(builder, sum_, values, place, BLOCK)
+        z = builder.fmul(q, _load(builder, weights, j, BLOCK))
+        z0, z1, z2, z3 = (builder.extract_element(z, ir.IntType(32)(i)) for i in range(BLOCK))
+        part = builder.fadd(builder.fadd(z0, z2), builder.fadd(z1, z3))
+        builder.store(builder.fadd(builder.load(y), part), y)
+    return builder.load(y)
+
+
+def _row_parts(builder):
+    return [cgutils.alloca_once(builder, kind) for kind in (DOUBLE, *[_vector(BLOCK)] * TOGETHER)]
+
+
 @intrinsic
 def _row_value(typing_context, cell, count, start, n, inverse, values, base, row, W, caps, h, weights, pi, c):
     def generate(context, builder, signature, arguments):
-        data = {i: _array(context, builder, signature, arguments, i).data for i in (0, 1, 5, 6, 9, 11)}
-        start, n, inverse, row, W, h, pi, c = (arguments[i] for i in (2, 3, 4, 7, 8, 10, 12, 13))
-        y = cgutils.alloca_once_value(builder, DOUBLE(0.0))
-        e = [cgutils.alloca_once(builder, _vector(BLOCK)) for _ in range(TOGETHER)]
-        end = builder.add(builder.add(start, n), n.type(TOGETHER - 1))
-        share, scale = _splat(builder, pi, BLOCK), _splat(builder, inverse, BLOCK)
-        blocks, _ = _loop(builder, W.type(0), W, BLOCK)
-        with blocks as (j, _):
-            for part in e:
-                builder.store(_constant(0.0, BLOCK), part)
-            successors, _ = _loop(builder, start, end, TOGETHER)
-            with successors as (k, _):
-                for i, part in enumerate(e):
-                    entry = builder.add(k, k.type(i))
-                    target = builder.sext(builder.load(builder.gep(data[0], [entry])), W.type)
-                    place = builder.add(builder.mul(target, W), j)
-                    weight = _splat(builder, builder.load(builder.gep(data[1], [entry])), BLOCK)
-                    product = builder.fmul(weight, _load(builder, data[5], place, BLOCK))
-                    builder.store(builder.fadd(builder.load(part), product), part)
-            e0, e1, e2, e3 = (builder.load(part) for part in e)
-            mean = builder.fadd(builder.fadd(e0, e2), builder.fadd(e1, e3))
-            own = _load(builder, data[6], builder.add(builder.mul(row, W), j), BLOCK)
-            q = builder.fadd(own, builder.fmul(mean, scale))
-            cap = _load(builder, data[9], builder.add(builder.mul(h, W), j), BLOCK)
-            q = _select_smaller(builder, q, cap)
-            place = builder.add(builder.mul(c, W), j)
-            sum_ = builder.fadd(_load(builder, data[5], place, BLOCK), builder.fmul(share, q))
-            _store(builder, sum_, data[5], place, BLOCK)
-            z = builder.fmul(q, _load(builder, data[11], j, BLOCK))
-            z0, z1, z2, z3 = (builder.extract_element(z, ir.IntType(32)(i)) for i in range(BLOCK))
-            part = builder.fadd(builder.fadd(z0, z2), builder.fadd(z1, z3))
-            builder.store(builder.fadd(builder.load(y), part), y)
-        return builder.load(y)
+        given = list(arguments)
+        for i in (0, 1, 5, 6, 9, 11):
+            given[i] = _array(context, builder, signature, arguments, i).data
+        return _emit_row(builder, _row_parts(builder), *given)
 
     integer, number = types.intp, types.float64
     signature = number(
-        cell,
-        count,
-        integer,
-        integer,
-        number,
-        values,
-        base,
-        integer,
-        integer,
-        caps,
-        integer,
-        weights,
-        number,
-        integer,
-    )
+        cell, count, integer, integer, number, values, base, integer, integer, caps, integer, weights, number, integer
+    )  # fmt: skip
+    return signature, generate
+
+
+@intrinsic
+def _row_values(
+    typing_context, tried, tried_cell, first, n, start, length, inverse, pi, cell, count, values, base, W, caps, h,
+    weights, y,
+):  # fmt: skip
+    def generate(context, builder, signature, arguments):
+        given = list(arguments)
+        for i in (0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 16):
+            given[i] = _array(context, builder, signature, arguments, i).data
+        tried, tried_cell, first, n, start, length, inverse, pi, cell, count, values, base, W, caps, h, weights, y = (
+            given
+        )
+        parts = _row_parts(builder)
+
+        def number(array, k):
+            value = builder.load(builder.gep(array, [k]))
+            return builder.sext(value, INT64) if value.type == ir.IntType(32) else value
+
+        end = builder.add(first, n)
+        with cgutils.for_range_slice(builder, first, end, n.type(1), inc=True) as (k, _):
+            row, c = number(tried, k), number(tried_cell, k)
+            value = _emit_row(
+                builder, parts, cell, count, number(start, row), number(length, row), number(inverse, row), values,
+                base, row, W, caps, h, weights, number(pi, row), c,
+            )  # fmt: skip
+            builder.store(value, builder.gep(y, [builder.sub(row, first)]))
+        return context.get_dummy_value()
+
+    integer = types.intp
+    signature = types.void(
+        tried, tried_cell, integer, integer, start, length, inverse, pi, cell, count, values, base, integer, caps,
+        integer, weights, y,
+    )  # fmt: skip
     return signature, generate
 
 
@@ -258,41 +307,53 @@ def _mirror_step(typing_context, logits, pi, y, inverse, entropy, untried, h, C,
         logits, pi, y, inverse, entropy, untried = arrays
         h, C, A, n = arguments[6:10]
         keep, eta = (_splat(builder, x, LANES) for x in arguments[10:12])
-        top, total, disorder, share = (cgutils.alloca_once(builder, _vector(LANES)) for _ in range(4))
+        largest, total, disorder, share = (cgutils.alloca_once(builder, _vector(LANES)) for _ in range(4))
         cells = builder.mul(h, C)
         rows = builder.mul(cells, A)
         padded = builder.add(n, n.type(LANES - 1))
-        states, _ = _loop(builder, n.type(0), padded, LANES)
-        with states as (c, _):
 
-            def actions():
-                return cgutils.for_range_slice(builder, A.type(0), A, A.type(1), inc=True)
+        def states():
+            return _loop(builder, n.type(0), padded, LANES)[0]
 
-            def place(a):
-                here = builder.add(builder.mul(a, C), c)
-                return here, builder.add(rows, here)
+        def actions():
+            return cgutils.for_range_slice(builder, A.type(0), A, A.type(1), inc=True)
 
-            builder.store(_constant(-np.inf), top)
+        def place(a, c):
+            here = builder.add(builder.mul(a, C), c)
+            return here, builder.add(rows, here)
+
+        # Three passes, so that no state waits for the exponentials and the logarithm of the one before; ``entropy`` and
+        # ``untried`` are where a pass leaves a number of each state for the next.
+        with states() as (c, _):
+            builder.store(_constant(-np.inf), largest)
             with actions() as (a, _):
-                here, row = place(a)
+                here, row = place(a, c)
                 moved = builder.fmul(keep, _load(builder, logits, row, LANES))
                 moved = builder.fadd(moved, builder.fmul(eta, _load(builder, y, here, LANES)))
                 _store(builder, moved, logits, row, LANES)
-                builder.store(_select_larger(builder, moved, builder.load(top)), top)
+                builder.store(_select_larger(builder, moved, builder.load(largest)), largest)
+            top = builder.load(largest)
             builder.store(_constant(0.0), total)
             with actions() as (a, _):
-                _, row = place(a)
-                z = builder.fsub(_load(builder, logits, row, LANES), builder.load(top))
+                _, row = place(a, c)
+                z = builder.fsub(_load(builder, logits, row, LANES), top)
                 _store(builder, z, logits, row, LANES)
                 weight = _exp(builder, _select_larger(builder, z, _constant(-700.0)))
                 _store(builder, weight, pi, row, LANES)
                 builder.store(builder.fadd(builder.load(total), weight), total)
-            scale = builder.fdiv(_constant(1.0), builder.load(total))
-            log_total = _log(builder, builder.load(total))
+            _store(builder, builder.load(total), untried, builder.add(cells, c), LANES)
+        with states() as (c, _):
+            cell = builder.add(cells, c)
+            whole = _load(builder, untried, cell, LANES)
+            _store(builder, builder.fdiv(_constant(1.0), whole), entropy, cell, LANES)
+            _store(builder, _log(builder, whole), untried, cell, LANES)
+        with states() as (c, _):
+            cell = builder.add(cells, c)
+            scale, log_total = (_load(builder, array, cell, LANES) for array in (entropy, untried))
             builder.store(_constant(0.0), disorder)
             builder.store(_constant(0.0), share)
             with actions() as (a, _):
-                _, row = place(a)
+                _, row = place(a, c)
                 log_p = builder.fsub(_load(builder, logits, row, LANES), log_total)
                 p = builder.fmul(_load(builder, pi, row, LANES), scale)
                 _store(builder, log_p, logits, row, LANES)
@@ -301,7 +362,6 @@ def _mirror_step(typing_context, logits, pi, y, inverse, entropy, untried, h, C,
                 never = builder.fcmp_ordered("==", _load(builder, inverse, row, LANES), _constant(0.0))
                 part = builder.select(never, p, _constant(0.0))
                 builder.store(builder.fadd(builder.load(share), part), share)
-            cell = builder.add(cells, c)
             _store(builder, builder.load(disorder), entropy, cell, LANES)
             _store(builder, builder.load(share), untried, cell, LANES)
         return context.get_dummy_value()
@@ -312,5 +372,6 @@ def _mirror_step(typing_context, logits, pi, y, inverse, entropy, untried, h, C,
 
 
 row_value = row_value_plain if config.DISABLE_JIT else _row_value
+row_values = row_values_plain if config.DISABLE_JIT else _row_values
 start_value = start_value_plain if config.DISABLE_JIT else _start_value
 mirror_step = mirror_step_plain if config.DISABLE_JIT else _mirror_step

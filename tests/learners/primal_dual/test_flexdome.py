@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import flexdome as fd
 from flexdome.learners.primal_dual.reference import NumpyFlexDOME
+from flexdome.learners.seen.counts import OptimisticModel
 from runs import LAWS, World, bits, compiled_and_plain, distance, follow, learned, problem_of, small_cmdp
 from strategies import SEEDS, cmdps
 
@@ -824,3 +825,16 @@ def test_the_scales_of_the_steps_are_options_kept_in_files(tmp_path):
 def test_a_negative_scale_of_a_step_is_refused(name):
     with pytest.raises(fd.ValidationError, match=rf"{name} is -1.0; it must be at least 0"):
         fd.FlexDOME(fd.make_cmdp("media-v1").problem(), **{name: -1.0})
+
+
+def test_lists_of_successors_that_are_laid_out_anew_change_no_bit(monkeypatch):
+    """The pool is tidied before a chunk of episodes; here eight chunks, against a run in which it never is."""
+    cmdp = fd.make_cmdp("paper-v1")
+    tidied, plain = (fd.FlexDOME(cmdp.problem(), episodes=4000, tuning="practical") for _ in range(2))
+    for _ in range(8):
+        fd.simulate(tidied, cmdp, 500)
+    monkeypatch.setattr(OptimisticModel, "tidy", lambda self: None)
+    fd.simulate(plain, cmdp)
+    assert tidied.model.core.counts.pool[0] < 0.9 * plain.model.core.counts.pool[0]
+    mine, other = tidied.state(), plain.state()
+    assert all((mine[name] == other[name]).all() for name in other)

@@ -10,7 +10,7 @@ import numpy as np
 
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
-from flexdome.kernels.lanes import BLOCK, LANES, mirror_step, row_value, start_value
+from flexdome.kernels.lanes import BLOCK, LANES, mirror_step, row_value, row_values, start_value
 from flexdome.learners.seen.kernels import FORBIDDEN, count_episode, n_allowed, row_of
 
 __all__ = [
@@ -309,12 +309,10 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
         for k in range(h * A * C, h * A * C + n_tried[h]):
             row = np.int64(tried[k])
             base[row * W] += expected_after(core, settings, h, row)
-    for k in range(h * A * C, h * A * C + n_tried[h]):
-        row = np.int64(tried[k])
-        y[row - h * A * C] = row_value(
-            pool_cell, pool_count, start[row], length[row], inverse[row], values, base, row, W, caps, h, weights,
-            pi[row], tried_cell[k],
-        )  # fmt: skip
+    row_values(
+        tried, tried_cell, h * A * C, n_tried[h], start, length, inverse, pi, pool_cell, pool_count, values, base, W,
+        caps, h, weights, y,
+    )  # fmt: skip
     if slipped:
         for k in range(h * A * C, h * A * C + n_tried[h]):
             set_base(core, settings, np.int64(tried[k]))

@@ -101,6 +101,7 @@ class PrimalDual(Runner):
         buffers = buffers_of(self.cmdp, learner.model.W)
         out = np.full((count, 3 + 5 * m), np.nan)
         done = 0
+        learner.model.tidy()
         while done < count:
             learner.model.reserve()
             done = self.call(self.truth, *draws, schedules, done, chunk.exact, out, buffers, learner._played)
