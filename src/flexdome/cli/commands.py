@@ -117,7 +117,9 @@ def show(name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ID")]
 
 
 def bench(
-    what: Annotated[Literal["learning", "planning", "programs", "certifying"], tyro.conf.Positional] = "learning",
+    what: Annotated[
+        Literal["learning", "planning", "programs", "certifying", "journal"], tyro.conf.Positional
+    ] = "learning",
     /,
     full: bool = False,
 ) -> None:
@@ -128,7 +130,8 @@ def bench(
       flexdome bench planning --full
 
     Args:
-        what: the episode loop, the solvers of known models, the learners that solve a program, or certificates
+        what: the episode loop, the solvers of known models, the learners that solve a program, certificates, or what a
+            journal costs
         full: also the rows that take minutes
     """
     import sys

@@ -122,7 +122,7 @@ def _detail(store: Store, specs: Sequence[ExperimentSpec], budget: int) -> Detai
         coarse = max(int(FINEST_SEED * 0.84**k), COARSEST)
         if size(fine, coarse) <= budget:
             return fine, coarse
-    return next((n for n in (120, 80, 60, 40, 30, 20, 12) if size(n, 0) <= budget), COARSEST), 0
+    return next((n for n in range(FINEST // 2, COARSEST, -1) if size(n, 0) <= budget), COARSEST), 0
 
 
 def _data(spec: ExperimentSpec, results: Results, numbers: pl.DataFrame) -> dict[str, Any]:
