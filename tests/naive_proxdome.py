@@ -200,7 +200,8 @@ class NaiveProxDOME:
         visits = np.log1p(self.N.sum(-1, keepdims=True))
         variance = shrunk(own, L**2 * self.pooled[0]) + prior(0) + sd**2
         self.doubts = np.where(chosen, variance / n, self.doubts)
-        self.bar = np.where(chosen, self.mean(0, 0.0) + self.c_bonus * np.sqrt(visits * variance / n), self.bar)
+        bonus = self.c_bonus / 2 if self.noisy else self.c_bonus
+        self.bar = np.where(chosen, self.mean(0, 0.0) + bonus * np.sqrt(visits * variance / n), self.bar)
         for i in range(m):
             error = shrunk(each[i], self.pooled[1 + i]) + prior(1 + i) + noise[1 + i]
             self.s2[i] = np.where(chosen, error / n, self.s2[i])

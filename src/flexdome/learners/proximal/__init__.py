@@ -8,12 +8,13 @@ ROWS = (
     Entry(
         id="proxdome",
         target="flexdome.learners.proximal.proxdome:ProxDOME",
-        version=5,
+        version=6,
         changes=(
             "variances shrunk towards those of the step, and a margin of 1.3",
             "multipliers that are short are raised where no dual trial is shown safe",
             "no heat, measured units, one ceiling for all multipliers, luck in the margin, a safe policy kept",
             "means shrunk by their noise, units of the means; where observations are noisy a cautious plan is mixed in",
+            "half the bonus where observations are noisy; the sums of its own episodes are counted",
         ),
         summary="exact soft planning under optimism, multipliers solved for under pessimism; ours",
         citation="this library; no theorem",

@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 LARGEST = 1e300
+LESS = 0.5  # of the bonus, where observations are noisy: means are shrunk there, and bad luck is forgotten
 NOISY = 10.0  # times the variance of the means: from here on, single observations of a utility say little
 ROUNDING = 1e-20  # of the square of the largest: what is less is no noise
 NOTHING = 1e-30  # utilities below are no unit: their squares would be lost
@@ -151,6 +152,9 @@ class Proximal(NamedTuple):
     report: Report
     dual: Dual
     sums: np.ndarray  # (1 + 2 m,) work
+    judged: np.ndarray  # (m,) episodes played whose own sums are known
+    below: np.ndarray  # (m,) those whose sum fell below the threshold there was
+    promise: np.ndarray  # (1 + m, SIZE) work, and the sequences of a safe policy that was given
 
 
 @kernel(inline=True)
@@ -380,7 +384,7 @@ def shrink_means(core, own, settings):
 
 
 @kernel
-def refresh_row(core, own, settings, choices, row, h, L, sums):
+def refresh_row(core, own, settings, choices, row, h, L, bonus, sums):
     """Step (1) of one visited row: r~, squared standard errors, and luck; ``sums`` gets the sample (co)variances."""
     A, C, W, m = settings.A, settings.C, settings.W, core.policy.lam.size
     start, length = (
@@ -407,7 +411,7 @@ def refresh_row(core, own, settings, choices, row, h, L, sums):
     variance = shrunk(n, seen, L * L * own.pooled[0, h], prior, choices.weight) + sd * sd
     own.doubts[row] = variance * inverse
     mean = mean_of_row(core, own, settings, row, 0, h)
-    core.work.base[row * W] = mean + choices.bonus * np.sqrt(np.log(1.0 + here) * variance * inverse)
+    core.work.base[row * W] = mean + bonus * np.sqrt(np.log(1.0 + here) * variance * inverse)
     core.work.base[row * W + m + 1] = mean
     for i in range(m):
         core.work.base[row * W + 1 + i] = mean_of_row(core, own, settings, row, 1 + i, h)
@@ -465,13 +469,14 @@ def weigh_luck(core, own, settings):
 def refresh_all(core, own, settings, choices, L):
     """Step (1) of all rows, and then the pooled variances."""
     A, C, H, sums = settings.A, settings.C, core.counts.n_cells.size, own.sums
+    bonus = choices.bonus * (LESS if noisy(own) else 1.0)
     for h in range(H):
         sums[:] = 0.0
         often = 0.0  # rows seen twice or more
         for k in range(core.counts.n_tried[h]):
             row = np.int64(core.counts.tried[h * A * C + k])
             if core.counts.n_visits[row] > 0.0:
-                refresh_row(core, own, settings, choices, row, h, L, sums)
+                refresh_row(core, own, settings, choices, row, h, L, bonus, sums)
                 often += core.counts.n_visits[row] > 1.0
         for a in range(0 if settings.revealed else A):
             for row in range((h * A + a) * C, (h * A + a) * C + core.counts.n_cells[h]):
@@ -490,12 +495,12 @@ def refresh_all(core, own, settings, choices, L):
 @kernel
 def refresh(core, own, settings, choices, states, actions, L):
     """Step (1) of the rows of one episode."""
-    A, C, H = settings.A, settings.C, core.counts.n_cells.size
+    A, C, H, bonus = settings.A, settings.C, core.counts.n_cells.size, choices.bonus * (LESS if noisy(own) else 1.0)
     for h in range(H):
         for k in range(0 if choices.shared else h, H if choices.shared else h + 1):
             row = (h * A + actions[k]) * C + np.int64(core.counts.cell_of[h, states[k]]) - 1
             if core.counts.n_visits[row] > 0.0:
-                refresh_row(core, own, settings, choices, row, h, L, own.sums)
+                refresh_row(core, own, settings, choices, row, h, L, bonus, own.sums)
 
 
 @kernel(inline=True)

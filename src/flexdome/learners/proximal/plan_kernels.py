@@ -7,6 +7,7 @@ sweep and its verdict :mod:`flexdome.learners.proximal.sweep_kernels`; the multi
 
 import numpy as np
 
+from flexdome.certificates.kernels import bernstein
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.learners.proximal.data_kernels import (
@@ -28,13 +29,18 @@ from flexdome.learners.seen.kernels import n_allowed
 __all__ = [
     "LARGEST_SHARE",
     "REFRESH",
+    "REFUTED",
     "SMALLEST_SHARE",
+    "bound_given",
     "learn_proximal",
+    "note_given",
     "observe_proximal",
     "record_proximal",
+    "refuted_by",
 ]
 
 REFRESH = 0.02
+REFUTED = 1e-6  # how often a promise that is kept may be held for broken
 PLANNED, KEPT, SEARCHED, MIXED, AGAIN, PLAYED = 0, 1, 2, 3, 4, 5  # what was looked at last; AGAIN: once more, as it is
 SAFE, UNSAFE = 1, 2  # what a policy that is kept was shown to be, or not
 LARGEST_SHARE, SMALLEST_SHARE = 0.5, 1.0 / 64.0  # of the optimistic plan, mixed into a policy that is shown safe
@@ -243,12 +249,64 @@ def plan(core, own, settings, choices, t, states, actions):
 
 
 @kernel(inline=True)
+def total_of(utilities, i):
+    """Sum of utility i over an episode."""
+    total = 0.0
+    for h in range(utilities.shape[1]):
+        total += utilities[i, h]
+    return total
+
+
+@kernel(inline=True)
+def bound_given(row, total, H, m):
+    """Upper bound on a utility of the safe policy that was given, after one more episode of it with that total.
+
+    1 - total / H has a lower confidence sequence (empirical Bernstein), so that its mean has an upper one.
+    """
+    return H * (1.0 - bernstein(row, 1.0 - min(max(total / H, 0.0), 1.0), np.log(m / REFUTED)))
+
+
+@kernel
+def refuted_by(own, choices, utilities):
+    """Which promise one more episode of the safe policy that was given refutes, or -1. Nothing is taken of it."""
+    m, work = choices.given.size, own.promise[0]
+    for i in range(m):
+        total = total_of(utilities, i)
+        if not np.isnan(total):
+            work[:] = own.promise[1 + i]
+            if bound_given(work, total, float(utilities.shape[1]), m) < choices.given[i]:
+                return i
+    return -1
+
+
+@kernel
+def note_given(own, choices, utilities):
+    """One more episode of the safe policy that was given."""
+    m = choices.given.size
+    for i in range(m):
+        total = total_of(utilities, i)
+        if not np.isnan(total):
+            bound_given(own.promise[1 + i], total, float(utilities.shape[1]), m)
+
+
+@kernel(inline=True)
+def count_below(own, utilities):
+    """Whether the sums of an episode that was played fell below the thresholds there were."""
+    for i in range(own.below.size):
+        total = total_of(utilities, i)
+        if not np.isnan(total):
+            own.judged[i] += 1.0
+            own.below[i] += total < own.report.thresholds[i]
+
+
+@kernel(inline=True)
 def learn_proximal(core, own, settings, choices, states, actions, rewards, utilities, thresholds, played):
     """One episode: add its data, then plan the next. One without steps adds nothing: all rows are looked at again.
 
     ``played[0]`` counts it here, as an interrupt may come between two calls.
     """
     if actions.size > 0:
+        count_below(own, utilities)
         add_episode(core, own, settings, choices, states, actions, rewards, utilities, thresholds)
         played[0] += 1
     else:
@@ -258,9 +316,11 @@ def learn_proximal(core, own, settings, choices, states, actions, rewards, utili
 
 
 @kernel
-def observe_proximal(core, own, settings, choices, episode, played):
-    """:func:`learn_proximal`, for callers outside."""
+def observe_proximal(core, own, settings, choices, episode, played, by_given):
+    """:func:`learn_proximal`, for callers outside; ``by_given``: the safe policy that was given played."""
     states, actions, rewards, utilities, thresholds = borrow(episode)
+    if by_given:
+        note_given(own, choices, utilities)
     learn_proximal(core, own, settings, choices, states, actions, rewards, utilities, thresholds, borrow(played))
 
 

@@ -24,7 +24,7 @@ a step have in common (below), and r^, d^_i the means shrunk by it::
           covariances     w'_i = Cov_p^(V_{h+1}, U_{i,h+1})
           shrunk          S(w, v, b) = (n w + kappa v) / (n + kappa) + (c_prior b)^2 / (12 n)
           of observations e_j = S(var_j, noise_jh, 0) / (1 + rho_jh / n), var_0 = var_r and var_i = var_d_i
-          r~   = r^ + c_bonus sqrt(log(1 + N_h(s)) s2_0),
+          r~   = r^ + c sqrt(log(1 + N_h(s)) s2_0), c = c_bonus, and where observations are noisy c_bonus / 2,
           s2_0 = (S(w_0, L^2 v_0h, L rem) + (sqrt(e_0) + sum_i lam_i sqrt(e_i))^2) / n
           s2_i = (S(w_i, v_ih, b_i rem) + e_i) / n;   where n = 0: s2_i = (b_i rem)^2 / 12
           lucky_i = max(0, S(w'_i, L v'_ih, 0)) / (n sqrt(s2_0));   where n = 0: 0
@@ -56,9 +56,10 @@ a step have in common (below), and r^, d^_i the means shrunk by it::
           the one kept, if it can be shown safe again; else, where one was kept or t = next was just reached, what a
           dual solve gives with Q = r^ + lam . (d^ - c_margin z sqrt(s2 / H)) + p^ V and -H L(lam) rem where n = 0 (what
           was tried alone), if it is shown safe: it is kept then. If there is none, the plan is played.
-          Where observations are noisy (mean over h of rho_ih >= 10 for some i): that dual solve is done whenever
-          t = next was just reached, and replaces a policy that can still be shown safe if it is too and earns more by
-          plug-in r^; and if there is none, then until the next one the plan is mixed with what it gave, half and half.
+          Observations are noisy where the mean over h of rho_ih is 10 or more for some i. Then that dual solve is done
+          whenever t = next was just reached, and replaces a policy that can still be shown safe if it is too and earns
+          more by plug-in r^; if there is none, then until the next one the plan is mixed with what it gave, half and
+          half.
           If there is one, it is mixed with the plan in every state, with the first of the shares min(2 share, 1/2),
           half of that, ..., 1/64 for which the mixture is shown safe, or none: share <- that one, or 1/64. What is
           mixed half and half is kept.
@@ -149,6 +150,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.certificates import Seen
+from flexdome.certificates.kernels import COUNT
 from flexdome.cmdp import CMDP, Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, as_int, frozen, shown
 from flexdome.errors import InfeasibleError, ValidationError
@@ -156,7 +158,13 @@ from flexdome.kernels.borrow import hold
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.proximal.data_kernels import Choices, Proximal, open_cells, open_known
 from flexdome.learners.proximal.memory import NAMES, SHORTEST, Memory
-from flexdome.learners.proximal.plan_kernels import observe_proximal, record_proximal
+from flexdome.learners.proximal.plan_kernels import (
+    REFUTED,
+    bound_given,
+    observe_proximal,
+    record_proximal,
+    refuted_by,
+)
 from flexdome.learners.proximal.state import proximal_arrays, proximal_state, restore_proximal, set_scales
 from flexdome.learners.proximal.status import LICENCE, Status
 from flexdome.learners.proximal.sweep_kernels import EXACTLY, TOLERANCE
@@ -312,14 +320,34 @@ class ProxDOME(Learner):
         report.value[0], report.utilities[:], report.thresholds[:] = best.value, best.utilities, self.problem.thresholds
         report.safe[0] = report.solved[0] = report.share[0] = report.weight[0] = 1.0
 
-    def _learn(self, data: tuple[Any, ...]) -> None:
-        observe_proximal(self.model.core, self.own, self.settings, self.choices, data, self._played)
+    def _learn(self, data: tuple[Any, ...], by_given: bool = False) -> None:
+        observe_proximal(self.model.core, self.own, self.settings, self.choices, data, self._played, by_given)
+
+    def _drawn(self) -> bool:
+        """Whether the safe policy that was given is the one that plays the next episode."""
+        return self.safe_policy is not None and bool(self.coins(1)[0] >= self.own.report.weight[0])
+
+    def refuted(self, utilities: Float) -> None:
+        """An error where one more episode of the safe policy, with these utilities (m, H), refutes what was promised.
+
+        The bound holds at all episodes at once, in all but one of a million lives (REFUTED) of a policy that is safe.
+        """
+        assert self.safe_policy is not None
+        promised, m = self.safe_policy.utilities, self.problem.constraints
+        i = int(refuted_by(self.own, self.choices, utilities))
+        if i >= 0:
+            row = self.own.promise[1 + i].copy()
+            most = float(bound_given(row, float(utilities[i].sum()), float(self.problem.horizon), m))
+            raise ValidationError(
+                f"safe_policy.utilities[{i}] is {promised[i]:g}; its {int(row[COUNT])} episodes show at most "
+                f"{most:.4g} with confidence {1.0 - REFUTED:.6f}: less than what was promised"
+            )
 
     @property
     @reading
     def policy(self) -> Float:
         """(H, S, A) to play next: where a safe policy was given, the one that is drawn for the next episode."""
-        if self.safe_policy is not None and self.coins(1)[0] >= self.own.report.weight[0]:
+        if self.safe_policy is not None and self._drawn():
             return self.safe_policy.policy
         return self._planned()
 
@@ -359,20 +387,24 @@ class ProxDOME(Learner):
     @changing
     def observe(self, episode: Episode) -> None:
         """Learn from one episode played with ``policy`` and plan the next; a bad one is refused and changes nothing."""
-        data = self.checked_episode(episode)
+        data, by_given = self.checked_episode(episode), self._drawn()
+        if by_given:
+            self.refuted(data[3])
         self._begun([data])
         self.reserve()
-        self._learn(data)
+        self._learn(data, by_given)
 
     @changing
     def _observe_and_forget(self, episode: Episode) -> None:
         """:meth:`observe`, and where there is something to forget, what was seen is made anew from what is not."""
-        data, report = self.checked_episode(episode), self.own.report
+        data, report, by_given = self.checked_episode(episode), self.own.report, self._drawn()
+        if by_given:
+            self.refuted(data[3])
         assert self.memory is not None
         memory = self.memory.copy()
         memory.add(data, report.utilities.copy(), report.errors.copy())
         self.reserve()
-        self._learn(data)
+        self._learn(data, by_given)
         self.memory = memory
         if memory.cut():
             self._remember(memory)
@@ -383,6 +415,8 @@ class ProxDOME(Learner):
         before = self.model, self.settings, self.own
         try:
             self.model, self.settings, self.own = self._nothing_seen()
+            for name in ("judged", "below", "promise"):  # of episodes played, not of what is remembered
+                getattr(self.own, name)[:] = getattr(before[2], name)
             for data in memory.data:
                 self.reserve()
                 record_proximal(self.model.core, self.own, self.settings, self.choices, data)
@@ -432,6 +466,8 @@ class ProxDOME(Learner):
             share=float(report.share[0]),
             weight=float(report.weight[0]),
             first_tries=float(report.first[0]),
+            played=self.own.judged.copy(),
+            below=self.own.below.copy(),
             infeasible=self._infeasible(),
             units=self.problem.units,
             tolerance=np.maximum(

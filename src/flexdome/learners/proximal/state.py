@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flexdome.certificates.kernels import SIZE
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 from flexdome.kernels.borrow import hold
@@ -34,7 +35,7 @@ SEEN = ("high", "count", "mean", "m2")  # of the units; the others follow, but n
 SCALES = tuple(f"scale_{name}" for name in Scales._fields)
 OWN = (
     "m2_r", "m2_d", "seen", "m2_alpha", "s2", "lucky", "doubts", "luck", "optimistic", "values", "pooled", "shared",
-    "pools", "logged", "clock", "kept", "has_kept", "share", "report", *SCALES,
+    "pools", "logged", "clock", "kept", "has_kept", "share", "report", "judged", "below", "promise", *SCALES,
 )  # fmt: skip
 LARGEST_LOG = 1e4  # a probability of a file is no smaller than its exponential
 BY_CONSTRAINT = ("utilities", "errors", "margin", "thresholds")
@@ -88,6 +89,9 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
         report=report_of(numbers, m),
         dual=Dual(**{name: np.zeros(m) for name in Dual._fields[:-1]}, jacobian=np.zeros((m, m))),
         sums=np.zeros(1 + 2 * m),
+        judged=np.zeros(m),
+        below=np.zeros(m),
+        promise=np.zeros((1 + m, SIZE)),
     )
     return hold(own)
 
@@ -117,6 +121,9 @@ def proximal_state(model: OptimisticModel, own: Proximal, known_p: bool) -> Arra
         "has_kept": own.has_kept.copy(),
         "share": own.share.copy(),
         "report": own.report.numbers.copy(),
+        "judged": own.judged.copy(),
+        "below": own.below.copy(),
+        "promise": own.promise[1:],
         **{f"scale_{name}": getattr(own.scales, name).copy() for name in Scales._fields},
     }
 
@@ -129,6 +136,8 @@ def restore_proximal(
         state = _of_version_3(own, state)
     if "pools" not in state:  # of version 4: nothing shrunk yet, and the next plan looks at all rows again
         state = {**state, "pools": np.zeros(own.pools.shape), "clock": np.zeros(1, dtype=np.int64)}
+    if "judged" not in state:  # of version 5: the sums of its episodes were not counted
+        state = {**state, "judged": own.judged, "below": own.below, "promise": own.promise[1:]}
     for name in OWN:
         if name not in state:
             raise ValidationError(f"state.{name} is missing")
@@ -174,6 +183,11 @@ def restore_proximal(
     own.logged[:] = logged
     own.clock[:] = read.count("clock", (1,), 0, EXACT)
     own.report.numbers[:] = read.take("report", own.report.numbers.shape, -LARGEST_SUM, LARGEST_SUM)
+    own.judged[:] = read.count("judged", (m,), 0, episode)
+    own.below[:] = read.count("below", (m,), 0, EXACT)
+    read.agree("below", own.below <= own.judged, "must not exceed judged")
+    own.promise[1:] = read.take("promise", (m, SIZE), -LARGEST_SUM, LARGEST_SUM)
+    read.agree("promise", own.promise[1:, :3] >= 0.0, "must have counts, totals and squares of 0 or more")
     read.finish()
     if settings.revealed:
         open_known(core, own, settings, choices)

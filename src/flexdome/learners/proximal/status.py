@@ -35,6 +35,8 @@ class Status:
     share : how much of the optimistic plan is played: 1, or what is mixed into a policy that is shown safe
     weight : with what probability the policy is played, and a safe policy that was given otherwise; 1 where none was
     first_tries : how many actions the optimistic plan expects to try for the first time in an episode
+    played : (m,) episodes that were played, as far as their own sums of utility are known; a log is not played
+    below : (m,) those of them whose sum fell below the threshold that the learner held to then
     infeasible : whether the data say that no policy meets the thresholds
     untried : (step, state, action) never tried in states that were visited; where steps are shared, at any step
     units : how numbers are told
@@ -53,6 +55,8 @@ class Status:
     share: float
     weight: float
     first_tries: float
+    played: Float
+    below: Float
     infeasible: bool
     tolerance: Float
     units: Units
@@ -67,6 +71,16 @@ class Status:
         """(m,) whether the policy is shown safe."""
         shown_safe: npt.NDArray[np.bool_] = self.slack >= -self.tolerance
         return shown_safe
+
+    @property
+    def share_below(self) -> Float:
+        """(m,) the share of the episodes played whose own sum fell below the threshold; NaN before the first.
+
+        A policy that is safe in expectation falls below in many episodes.
+        """
+        share: Float = np.full(self.below.shape, np.nan)
+        np.divide(self.below, self.played, out=share, where=self.played > 0.0)
+        return share
 
     def __str__(self) -> str:
         return self.text()
@@ -89,6 +103,11 @@ class Status:
                 f"{meets} {told.threshold(i)} {told.total(i, alpha)}, slack {'+' * bool(slack >= 0.0)}"
                 f"{told.amount(i, slack)}; {price}{self._role(i)}"
             )
+        if self.played.any():
+            shares = ", ".join(
+                f"{self.units.name(i)} in {share:.3g} of them" for i, share in enumerate(self.share_below)
+            )
+            lines.append(f"  {int(self.played.max())} episodes played, whose own sums fell short: {shares}")
         trials = f"{self.trials} dual trial{'s' * (self.trials != 1)}, " if verbose else ""
         lines.append(f"  {trials}{self.untried} (step, state, action) never tried in visited states")
         return "\n".join(lines)

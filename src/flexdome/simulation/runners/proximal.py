@@ -9,7 +9,7 @@ from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER
 from flexdome.kernels.rollout import add_up, finish, play, play_episode, write_policy
 from flexdome.learners.proximal.data_kernels import Report
-from flexdome.learners.proximal.plan_kernels import learn_proximal
+from flexdome.learners.proximal.plan_kernels import learn_proximal, note_given, refuted_by
 from flexdome.learners.proximal.state import BY_CONSTRAINT, report_of
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
@@ -26,6 +26,7 @@ def run_proximal(
     As :func:`flexdome.simulation.runners.primal_dual.run_primal_dual`, with ``out`` (episodes, 2 + 3 m) for V_r and V_d
     (exact), lam and realised sums, and ``reports`` (episodes, n) for what is told of each plan. Where ``coins[t]`` is
     not below the weight of the plan, the safe policy ``given`` (H, S, A) is played; ``coins`` is of size 0 without one.
+    Where that refutes a promise, -1 - t comes back, and nothing of episode t was taken.
     """
     truth, uniforms, thresholds = borrow(truth), borrow(uniforms), borrow(thresholds)
     out, reports, played, pool = borrow(out), borrow(reports), borrow(played), core.counts.pool
@@ -43,6 +44,9 @@ def run_proximal(
             write_policy(core, settings, truth, t, exact, out, buffers)
             play(given, truth, uniforms, t, buffers)
             add_up(t, out, buffers)
+            if refuted_by(own, choices, utilities) >= 0:
+                return -1 - t
+            note_given(own, choices, utilities)
             observed = thresholds[t] if thresholds.size > 0 else buffers.none
         learn_proximal(core, own, settings, choices, states, actions, rewards, utilities, observed, played)
     finish(truth, out, buffers)
@@ -71,6 +75,8 @@ class Proximal(Runner):
                 learner.model.core, learner.own, learner.settings, learner.choices, self.truth, *draws, given, coins,
                 done, chunk.exact, out, reports, buffers, learner._played,
             )  # fmt: skip
+            if done < 0:
+                learner.refuted(buffers.utilities)
         chunk.values[:], chunk.multipliers[:] = out[:, : 1 + m], out[:, 1 + m : 1 + 2 * m]
         chunk.realised[:] = out[:, 1 + 2 * m :]
         for name, part in zip(Report._fields[1:], report_of(reports, m)[1:], strict=True):
