@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import flexdome as fd
+from flexdome.certificates import LowerSequence
+from flexdome.certificates.kernels import BOUND
 from flexdome.learners.proximal.proxdome import ProxDOME
+from runs import World
 
 SMALL = {"states": 4, "actions": 3, "horizon": 3}
 UNSEEN = [("paper-v1", seed) for seed in range(610, 617)] + [("independent-v1", seed) for seed in range(610, 617)]
@@ -125,3 +128,54 @@ def test_a_safe_policy_that_is_none_is_refused(change: dict[str, object], messag
     given = {"policy": safe.policy, "utilities": safe.utilities, **change}
     with pytest.raises(fd.FlexDOMEError, match=message):
         fd.ProxDOME(cmdp.problem(), safe_policy=given)
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_safe_policy_that_does_not_keep_its_promise_is_an_error(simulated: bool) -> None:
+    cmdp = fd.make_cmdp("independent-v1", seed=0)
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    worst = fd.SafePolicy(np.full(safe.policy.shape, 1.0 / cmdp.actions), safe.utilities)
+    assert fd.evaluate(cmdp, worst.policy).utilities[0] < cmdp.alpha[0]
+    learner = fd.ProxDOME(cmdp.problem(), safe_policy=worst)
+    message = r"safe_policy.utilities\[0\] is .*; its \d+ episodes show at most .* less than what was promised"
+    if simulated:
+        with pytest.raises(fd.ValidationError, match=message):
+            fd.simulate(learner, cmdp, 3_000)
+        assert 20 < learner.episode < 3_000
+        return
+    monitor, world = fd.Monitor(cmdp.problem()), World(cmdp, 1)
+
+    def live() -> None:
+        for _ in range(3_000):
+            episode = world.play(learner.policy)
+            if np.array_equal(learner.policy, worst.policy):
+                monitor.observe(episode)
+            kept.append(learner.own.promise[1:].tobytes())
+            learner.observe(fd.Episode(episode.states, episode.actions, episode.rewards, episode.utilities))
+
+    kept: list[bytes] = []
+    with pytest.raises(fd.ValidationError, match=message):
+        live()
+    assert len(kept) == learner.episode + 1
+    assert learner.own.promise[1:].tobytes() == kept[-1]  # refused, and nothing changed
+    while monitor.alarm is None:
+        monitor.observe(world.play(worst.policy))
+    assert monitor.alarm.kind == "violation"
+
+
+def test_the_promise_is_held_to_the_sequence_of_the_certificates(tmp_path: Path) -> None:
+    cmdp, learner = made("opposed-v1", 3)
+    assert learner.safe_policy is not None
+    world, m = World(cmdp, 5), cmdp.constraints
+    sequences = [LowerSequence(1e-6 / m, "bernstein") for _ in range(m)]
+    for t in range(200):
+        if t == 100:
+            learner.save(tmp_path / "learner")
+            learner = fd.load_learner(tmp_path / "learner")
+        given = np.array_equal(learner.policy, learner.safe_policy.policy)
+        episode = world.play(learner.policy)
+        learner.observe(fd.Episode(episode.states, episode.actions, episode.rewards, episode.utilities))
+        for i in range(m if given else 0):
+            sequences[i].update(1.0 - float(np.sum(episode.utilities[i])) / cmdp.horizon)
+    assert learner.own.promise[1:, BOUND] == pytest.approx([one.bound for one in sequences], abs=1e-12)
+    assert learner.own.promise[1, 0] > 20.0
