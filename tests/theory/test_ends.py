@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import flexdome as fd
@@ -162,3 +164,42 @@ def test_a_divergence_is_along_an_axis_with_entries() -> None:
     for nothing in (1.0, [[], []]):
         with pytest.raises(fd.ValidationError, match="p has shape"):
             th.kl(nothing, nothing)
+
+
+def test_a_crossing_is_looked_for_from_the_first_episode_to_where_numbers_end() -> None:
+    for where in (0.5, 600.0):
+        assert th.dominance_start(lambda x, c=where: c - x, lambda x: 0.0) == pytest.approx(where, rel=1e-12)
+    assert th.dominance_start(lambda x: 700.0 - x, lambda x: 0.0) == math.inf
+    assert th.dominance_start(lambda x: -x, lambda x: 0.0) == 0.0
+    assert th.dominance_start(lambda x: 5.0 - x, lambda x: 0.0, log_end=5.0) == pytest.approx(5.0)
+
+
+def test_a_saddle_path_without_a_box_has_the_papers() -> None:
+    cmdp = fd.make_cmdp("media-v1")
+    gap = fd.slater_gap(cmdp)
+    out_of_reach = fd.Schedules(0.1, 1e-3, 2.0 * gap)
+    (point,) = th.saddle_path(cmdp, out_of_reach, [1])
+    assert point.multipliers == pytest.approx(4.0 * cmdp.horizon / gap)
+
+
+def test_states_that_are_never_reached_add_nothing_to_a_potential() -> None:
+    p = np.zeros((2, 2, 2, 2))
+    p[..., 0] = 1.0  # every action leads to state 0
+    f = np.linspace(0.1, 0.8, 8).reshape(2, 2, 2)
+    cmdp = fd.CMDP(p, f, 1.0 - f[None], [0.5], 0)
+    point = fd.saddle_point(cmdp, 0.1)
+    policy = np.full((2, 2, 2), 0.5)
+    policy[:, 1] = [1.0, 0.0]  # infinitely far from any policy that tries both
+    found = th.potential(cmdp, policy, [0.0], point)
+    reached = point.policy[:, 0]
+    assert found.divergence == pytest.approx(float((reached * np.log(2.0 * reached)).sum()))
+
+
+def test_the_total_of_a_path_is_the_sum_of_its_parts() -> None:
+    cmdp, schedules = fd.make_cmdp("oscillator-v1"), th.theorem2(0.2)
+    run = fd.iterate(cmdp, schedules, 5, snapshots=(2, 5))
+    path = th.potential_path(cmdp, run.snapshots, schedules)
+    for k, t in enumerate((2, 5)):
+        there = run.snapshots[t]
+        one = th.potential(cmdp, there.policy, there.multipliers, path.points[k])
+        assert path.total[k] == one.divergence + one.multipliers > max(one.divergence, one.multipliers) > 0.0

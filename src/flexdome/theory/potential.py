@@ -70,8 +70,10 @@ def potential(cmdp: CMDP, policy: npt.ArrayLike, multipliers: npt.ArrayLike, poi
     check_range("multipliers", lam, -LARGEST, LARGEST)
     star = instance_of("point", point, SaddlePoint).policy
     reached = occupancy(cmdp, star).sum(axis=-1)
-    apart = np.where(reached > 0.0, kl(star, pi), 0.0)
-    return Potential(float((reached * apart).sum()), 0.5 * float(((point.multipliers - lam) ** 2).sum()))
+    there = reached > 0.0  # elsewhere the policies may be infinitely far apart
+    return Potential(
+        float((reached[there] * kl(star, pi)[there]).sum()), 0.5 * float(((point.multipliers - lam) ** 2).sum())
+    )
 
 
 def saddle_path(

@@ -1,0 +1,501 @@
+"""Constants and formulas of SureDOME and Guard, written anew from docs/suredome.md and the modules' own formulas."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import flexdome as fd
+from flexdome.certificates import kernels as sequences
+from flexdome.cmdp.model import NO_SUCCESSORS, Model
+from flexdome.learners.guarded import guard, kernels, ledger, planner, suredome
+from flexdome.learners.guarded.guard import Guarded
+from flexdome.learners.guarded.ledger import Ledger
+from flexdome.learners.programs.records import make_records
+from flexdome.planning import solve_model
+from malformed import episode, safe, small, told, world
+
+S, A, H, M = 3, 2, 3, 2
+ALPHA = np.array([0.6, 0.7])
+
+CONSTANTS = [
+    (suredome, "EXPLORE", 0.1),
+    (suredome, "PESSIMISM", 0.15),
+    (suredome, "DOUBT", 0.3),
+    (suredome, "TRIED", 40),
+    (suredome, "MORE", 0.5),
+    (suredome, "LEAST", 60),
+    (suredome, "LOOK", 0.25),
+    (suredome, "SOON", 200),
+    (suredome, "STEP", 0.15),
+    (guard, "FIRST", 50),
+    (guard, "GROWTH", (0.5, 1.0)),
+    (guard, "ERRORS", 2.0),
+    (guard, "ENOUGH", 300),
+    (ledger, "POINTS", 2048),
+    (ledger, "MOST", 10),
+    (ledger, "CUT", 0.95),
+    (ledger, "REFUTED", 1e-6),
+    (ledger, "SPREAD", 0.02),
+    (ledger, "ENOUGH", 30),
+    (ledger, "NARROW", 1e-5),
+    (kernels, "GUESSED", 20.0),
+    (kernels, "NEARLY", 1e-3),
+    (planner, "SPREAD", 0.3),
+    (planner, "FIRST_VISITS", 10.0),
+    (planner, "LOWERED", 3),
+    (planner, "HEAVY", 20.0),
+]
+
+
+@pytest.mark.parametrize(("module", "name", "value"), CONSTANTS, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_a_constant_is_the_one_that_is_documented(module, name, value):
+    assert getattr(module, name) == value
+
+
+def book(m=M, kept=4, seed=0, delta=0.05):
+    """A ledger with some policies, each with bounds and rewards of its own."""
+    rng = np.random.default_rng(seed)
+    made = Ledger(fd.SafePolicy(np.full((H, S, A), 0.5), rng.uniform(1.5, 2.5, m)), delta)
+    for _ in range(kept - 1):
+        made.freeze(np.full((H, S, A), 0.5), np.append(rng.uniform(0.0, 3.0), rng.uniform(0.0, 3.0, m)), ALPHA[:m])
+    made.book.bound[1:kept] = rng.uniform(0.0, 2.0, (kept - 1, m))
+    made.book.reward[:kept] = rng.uniform(0.0, 3.0, kept)
+    return made
+
+
+# -- the ledger ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("k", "m", "delta", "odds"), [(1, 2, 0.05, 440.0), (3, 1, 0.2, 78.0), (11, 4, 0.1, 1680.0)])
+def test_a_level_is_its_share_of_delta(k, m, delta, odds):
+    assert book(m=m, delta=delta).level(k) == pytest.approx(math.log(odds))
+
+
+def test_a_promise_is_held_for_broken_once_in_a_million():
+    assert book().book.level[0] == pytest.approx(6.0 * math.log(10.0))
+
+
+def test_the_largest_bets_are_almost_everything_on_a_fine_grid():
+    grid = book().book.grid
+    assert grid.shape == (2, 2047)
+    np.testing.assert_allclose(grid[0], np.arange(1, 2048) / 2048)
+    np.testing.assert_allclose(grid[1] * grid[0], 0.95)
+
+
+def test_what_is_kept_of_a_policy_is_what_its_episodes_showed():
+    made, rewards = book(kept=2), [1.0, 2.5, 0.5, 2.0]
+    belief = float(made.book.belief[1])
+    assert made.at(1).error == math.inf
+    for reward in rewards:
+        made.observe(1, reward, np.array([1.0, 2.0]))
+    one = made.at(1)
+    assert (one.number, one.count) == (1, 4)
+    assert one.error == pytest.approx(np.std(rewards, ddof=1) / 2.0)
+    assert one.reward == pytest.approx((20.0 * belief + 6.0) / 24.0)
+    guessed = made.book.guess[1, :, 0]
+    np.testing.assert_allclose(made.mean(1), H * (20.0 * guessed + 4.0 * np.array([1.0, 2.0]) / H) / 24.0)
+    made.observe(0, 2.0, np.array([2.0, 2.0]))
+    assert made.at(0).reward == 2.0  # the safe policy's is the mean of its episodes: nothing was held of it
+    assert made.at(0).error == 0.0
+
+
+def test_what_is_guessed_of_a_policy_is_within_reason():
+    made = book(kept=1)
+    at = made.freeze(np.full((H, S, A), 0.5), np.array([1.0, 0.0, 9.0]), ALPHA)
+    np.testing.assert_array_equal(made.book.guess[at], [[0.01, 0.02], [0.99, 0.02]])
+    assert made.book.belief[at] == made.book.reward[at] == 1.0
+
+
+def test_a_variance_is_that_of_the_last_policy_that_played_thirty_episodes():
+    made = book(kept=3)
+    for _ in range(29):
+        made.observe(1, 1.0, np.array([1.5, 1.5]))
+    np.testing.assert_array_equal(made.variance(), 0.02)
+    made.book.rows[1, :, sequences.SQUARES] = [0.6, 1e-9]
+    made.book.earned[1, 0] = 30.0
+    np.testing.assert_allclose(made.variance(), [0.02, 1e-5])
+    made.book.earned[2, 0], made.book.rows[2, :, sequences.SQUARES] = 50.0, 2.0
+    np.testing.assert_allclose(made.variance(), 0.04)
+    made.book.earned[0, 0] = 99.0
+    np.testing.assert_allclose(made.variance(), 0.04)  # the safe policy's sequence is another one
+
+
+def share(base, other, alpha):
+    if (base < alpha).any():
+        return 0.0
+    return min([1.0, *((b - a) / (b - o) for b, o, a in zip(base, other, alpha, strict=True) if o < a)])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_played_is_the_pair_that_earns_most_or_costs_least(seed):
+    made, m = book(m=1 + seed % 3, kept=5, seed=seed), 1 + seed % 3
+    alpha = np.array([0.6, 0.7, 0.5])[:m]
+    bound, reward = made.book.bound, made.book.reward
+    pairs = []
+    for j in range(5):
+        for k in range(5):
+            if (bound[j] >= alpha).all():
+                gamma = 1.0 if j == k else share(bound[j], bound[k], alpha)
+                pairs.append(((1.0 - gamma) * reward[j] + gamma * reward[k], j, k, gamma))
+    best = max(pairs)
+    assert made.decide(alpha) == pytest.approx(best[0])
+    base, other, gamma = made.now
+    assert (1.0 - gamma) * reward[base] + gamma * reward[other] == pytest.approx(best[0])
+    for k in range(1, 5):
+        prices = {}
+        for j in range(5):
+            gamma = share(bound[j], bound[k], alpha)
+            if j != k and gamma > 0.0:
+                prices[j] = (reward[:5].max() + 1e-3 * H - reward[j]) * (1.0 - gamma) / gamma
+        made.decide(alpha, k)
+        assert made.now[1] == k
+        assert made.now[2] == pytest.approx(share(bound[made.now[0]], bound[k], alpha))
+        assert prices[made.now[0]] == pytest.approx(min(prices.values()))
+
+
+@pytest.mark.parametrize(("played", "certified", "free"), [(59, False, False), (60, False, True), (0, True, True)])
+def test_a_main_policy_is_favoured_until_it_is_certified_or_has_played_enough(played, certified, free):
+    """Policy 2 is not part of what earns most; free, and not part of it, it is still played, at least cost."""
+    made = book(kept=3)
+    made.book.reward[:3] = [1.0, 1.0, 2.0]
+    made.book.bound[1], made.book.bound[2] = 3.0, 2.0 if certified else 0.1
+    made.book.earned[2, 0] = played
+    most = made.decide(ALPHA)
+    assert made.decide(ALPHA, 2, 60.0) == (most if free else 0.0)
+    assert made.now[1] == 2
+
+
+def test_where_there_is_no_room_the_oldest_goes():
+    made = book(kept=10)
+    made.book.bound[1:10] = 0.0
+    made.book.bound[1], made.book.reward[1] = 3.0, 99.0  # the pair that earns most
+    made.book.places[kernels.MAIN] = 2
+    made.freeze(np.full((H, S, A), 0.5), np.ones(1 + M), ALPHA)
+    assert [one.number for one in made.policies] == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10]
+    assert made.frozen == 10
+
+
+# -- thresholds that are sampled -----------------------------------------------------------------------------------
+
+
+def sampled():
+    cmdp = small("sampled")
+    return cmdp, fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+
+
+def test_sampled_thresholds_take_half_of_delta():
+    cmdp, known = sampled()
+    learner = fd.SureDOME(cmdp.problem(), episodes=50, safe_policy=known, delta=0.08)
+    assert learner.ledger.delta == pytest.approx(0.04)
+    assert learner._level == pytest.approx(math.log(2.0 / 0.08))
+    assert fd.SureDOME(told(), episodes=50, safe_policy=safe(), delta=0.08).ledger.delta == 0.08
+    both = fd.SureDOME(cmdp.problem(hide=("thresholds",)), episodes=50, safe_policy=known, delta=0.08)
+    assert both._level == pytest.approx(math.log(4.0 / 0.08))
+
+
+@pytest.mark.parametrize("declared", [{}, {"threshold_range": (0.2, 1.4)}, {"threshold_scale": 0.5}])
+def test_a_sampled_threshold_is_bounded_from_above(declared):
+    cmdp, known = sampled()
+    learner = fd.SureDOME(cmdp.problem(), episodes=50, safe_policy=known, delta=0.08, **declared)
+    assert learner.thresholds.tolist() == [0.6, 3.0]
+    draws = np.random.default_rng(3).uniform(0.4, 1.0, 9)
+    for draw in draws:
+        learner.observe(fd.Episode(**{**episode("sampled"), "thresholds": np.full((2, 3), draw)}))
+    level, n = math.log(2.0 / 0.08), len(draws)
+    if "threshold_scale" in declared:  # Robbins' normal mixture, rho = 50
+        width = 0.5 * math.sqrt(2.0 * (n + 50.0) * (level + 0.5 * math.log(1.0 + n / 50.0))) / n
+        expected = min(3.0, draws.mean() + width)
+    else:
+        low, high = declared.get("threshold_range", (0.0, 3.0))
+        bets = gains = price = total = squares = best = 0.0
+        for t, x in enumerate(1.0 - (draws - low) / (high - low)):
+            bet = min(math.sqrt(2.0 * level / ((0.25 + squares) * math.log(2.0 + t))), 0.5)
+            price += (x - (0.5 + total) / (t + 1.0)) ** 2 * (-math.log(1.0 - bet) - bet)
+            bets, gains, total = bets + bet, gains + bet * x, total + x
+            squares += (x - (0.5 + total) / (t + 2.0)) ** 2
+            best = max(best, (gains - level - price) / bets)
+        expected = min(3.0, high - (high - low) * best)
+    assert learner.thresholds[1] == pytest.approx(expected)
+
+
+# -- Guard ---------------------------------------------------------------------------------------------------------
+
+
+def guarded():
+    return Guarded(told(), episodes=5000, inside="flexdome", safe_policy=safe())
+
+
+@pytest.mark.parametrize(("t", "bases", "until"), [(50, 1, 100), (99, 1, 149), (300, 1, 450), (300, 2, 600)])
+def test_an_epoch_of_a_guard_is_as_long_as_it_says(t, bases, until):
+    learner = guarded()
+    assert learner.ledger.book.places[kernels.UNTIL] == 50
+    learner.episode = t
+    if bases == 2:
+        learner.ledger.book.bound[1] = 3.0
+    learner.settle()
+    assert learner.ledger.frozen == 2
+    assert learner.ledger.book.places[kernels.UNTIL] == until
+
+
+@pytest.mark.parametrize(
+    ("count", "short", "behind"), [(299, 0.5, False), (300, 0.5, True), (300, 0.19, False), (300, 0.21, True)]
+)
+def test_a_candidate_is_given_up_where_it_is_two_standard_errors_behind(count, short, behind):
+    learner = guarded()
+    book = learner.ledger.book
+    book.reward[:2] = [2.0, 2.0 - short]
+    spread = 0.1**2 * count * (count - 1)  # so that the standard error is 0.1
+    book.earned[1] = [count, 0.0, spread]
+    assert learner.ledger.at(1).error == pytest.approx(0.1)
+    assert learner._is_behind(1, learner.thresholds) is behind
+
+
+# -- SureDOME ------------------------------------------------------------------------------------------------------
+
+
+def sure(**options):
+    return fd.SureDOME(told(), episodes=5000, safe_policy=safe(), **options)
+
+
+@pytest.mark.parametrize(("t", "explored", "learns"), [(0, 0, True), (2221, 19, True), (2221, 20, False)])
+def test_so_many_episodes_are_for_learning(t, explored, learns):
+    """0.1 sqrt(H S A (t + 1)) = 19.998 at t = 2,221; with 20 of them there is no main policy, and none to earn with."""
+    learner = sure(explore_scale=0.1)
+    book, t0 = learner.ledger.book, learner.ledger.frozen
+    learner.records.n_visits[:] = 0.0
+    learner.episode = t
+    book.places[[kernels.EXPLORED, kernels.KEEN, kernels.MAIN]] = explored, 1, 1
+    learner._begin(1, ALPHA)
+    assert learner.ledger.frozen == t0 + learns
+    assert book.places[kernels.KEEN] == (not learns)
+    assert book.places[kernels.EXPLORED] == explored
+    if learns:
+        assert book.places[kernels.AIM] == 40
+        assert book.places[kernels.UNTIL] == 2**53
+    else:
+        assert book.places[kernels.AIM] == 60
+        assert book.places[kernels.UNTIL] == 2 * t
+
+
+def test_policies_to_learn_with_and_main_ones_play_longer_and_longer():
+    learner = sure()
+    book = learner.ledger.book
+    learner.episode = 500
+    book.earned[1, 0] = 120.0
+    book.places[kernels.EXPLORED] = 10
+    learner.explore_scale = 1e6
+    learner._begin(1, ALPHA)
+    assert book.places[[kernels.EXPLORED, kernels.AIM]].tolist() == [130, 65]
+    learner.explore_scale, book.places[[kernels.MAIN, kernels.KEEN]] = 0.0, 1
+    learner.records.n_visits[0, 0, 0], book.earned[0, 0] = 900.0, 100.0
+    learner.records.sums[:] = 0.0
+    learner._begin(1, ALPHA)
+    assert book.places[[kernels.CURRENT, kernels.AIM, kernels.UNTIL]].tolist() == [1, 120 + 200, 1000]
+
+
+def brings(learner, reward, utilities, n, level, episodes, alpha, own):
+    """What a policy brings, step by step, in plain numbers."""
+    book = learner.ledger.book
+    kept = len(learner.ledger)
+    bases = [j for j in range(kept) if j != own and all(book.bound[j] >= alpha)]
+    variance = learner.ledger.variance()
+    best = max([reward, *book.reward[:kept]]) + 0.001 * H
+    left, total = episodes, 0.0
+    while left > 0.0 and bases:
+        low = [
+            min(u - H * math.sqrt(2.0 * level * v / max(n, 1.0)), u / math.exp(level / max(n, 0.5)))
+            for u, v in zip(utilities, variance, strict=True)
+        ]
+        if all(x >= a for x, a in zip(low, alpha, strict=True)):
+            return total + left * reward
+        options = []
+        for j in bases:
+            gamma = share(book.bound[j], np.array(low), alpha)
+            options.append((math.inf if gamma <= 0.0 else (best - book.reward[j]) * (1.0 / gamma - 1.0), j, gamma))
+        _, j, gamma = min(options)
+        if gamma <= 0.0:
+            break
+        time = min(max(1.0, 0.15 * n) / gamma, left)
+        total += time * (book.reward[j] + gamma * (reward - book.reward[j]))
+        n, left = n + time * gamma, left - time
+    return total
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_policy_is_expected_to_bring_is_worked_out_as_it_is_played(seed):
+    rng, learner = np.random.default_rng(seed), sure()
+    learner.ledger.freeze(np.full((H, S, A), 0.5), np.array([1.0, 1.0, 1.0]), ALPHA)
+    learner.ledger.book.bound[2] = rng.uniform(0.7, 1.2, M)
+    learner.ledger.book.reward[:3] = rng.uniform(0.0, 2.0, 3)
+    utilities, n, own = rng.uniform(0.65, 2.0, M), float(rng.choice([0.0, 7.0, 90.0])), int(rng.choice([-1, 2]))
+    given = (float(rng.uniform(0.5, 3.0)), utilities, n, float(rng.uniform(3.0, 8.0)), 400.0, ALPHA)
+    assert learner._brings(*given, own) == pytest.approx(brings(learner, *given, own))
+
+
+def test_what_nothing_can_carry_brings_nothing():
+    learner = sure()
+    assert learner._brings(1.0, np.array([0.0, 1.0]), 5.0, 4.0, 100.0, np.array([9.0, 9.0])) == 0.0
+
+
+@pytest.mark.parametrize(("t", "episodes"), [(0, 200.0), (199, 200.0), (1000, 1000.0)])
+def test_a_plan_has_at_least_two_hundred_episodes_to_pay(t, episodes, monkeypatch):
+    learner, asked = sure(), []
+    monkeypatch.setattr(fd.SureDOME, "_brings", lambda self, *given: asked.append(given) or 0.0)
+    learner.episode = t
+    plan = planner.Proposal(np.full((H, S, A), 0.5), np.array([1.5, 0.8, 0.9]), np.zeros(M), True)
+    learner._pays(plan, 0, ALPHA)
+    ((reward, utilities, n, level, given, alpha),) = asked
+    assert (reward, n, given) == (1.5, 0.0, episodes)
+    assert level == learner.ledger.level(learner.ledger.frozen + 1)
+    assert utilities.tolist() == [0.8, 0.9]
+    assert alpha is ALPHA
+
+
+# -- plans ---------------------------------------------------------------------------------------------------------
+
+
+def seen_by(problem, seed=0, most=4):
+    """Records of cells that were seen ``most`` times at most."""
+    rng, records = np.random.default_rng(seed), make_records(problem)
+    for h in range(H):
+        for s in range(S):
+            for a in range(A):
+                n = int(rng.integers(0, most + 1))
+                records.n_visits[h, s, a] = n
+                if h + 1 < H:
+                    records.n_next[h, s, a] = rng.multinomial(n, np.full(S, 1.0 / S))
+                records.sums[:, h, s, a] = rng.random(1 + M) * n
+    records.n_visits[0, 0, 0] = max(records.n_visits[0, 0, 0], 1.0)
+    return records
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+def test_a_sketch_is_what_was_seen(stationary):
+    problem = replace(told(), stationary=stationary)
+    records = seen_by(problem)
+    seen = planner.sketch(problem, records)
+    steps = [range(H)] * H if stationary else [[h] for h in range(H)]
+    n, f = np.zeros((H, S, A)), np.zeros((1 + M, H, S, A))
+    for h, s, a in np.ndindex(H, S, A):
+        n[h, s, a] = sum(records.n_visits[k, s, a] for k in steps[h])
+        f[:, h, s, a] = sum(records.sums[:, k, s, a] for k in steps[h]) / (n[h, s, a] or 1.0)
+        after = sum(records.n_next[k, s, a] for k in steps[h])
+        np.testing.assert_allclose(seen.p[h, s, a], after / (after.sum() or 1.0))
+        np.testing.assert_allclose(seen.doubt[:, h, s, a], math.sqrt((H - h) / (n[h, s, a] or 1.0)))
+    np.testing.assert_allclose(seen.visits, n)
+    np.testing.assert_allclose(seen.f, f)
+    np.testing.assert_array_equal(seen.seen, np.broadcast_to(n > 0, f.shape))
+    for j in range(1 + M):
+        mean = (n * f[j]).sum() / n.sum()
+        spread = math.sqrt((10.0 * 0.09 + (n * (f[j] - mean) ** 2).sum()) / (10.0 + n.sum()))
+        assert seen.spread[j] == pytest.approx(spread)
+
+
+def test_what_is_known_is_not_doubted():
+    cmdp, records = world(), seen_by(told())
+    some = planner.sketch(cmdp.problem(reveal=("transitions",)), records)
+    np.testing.assert_allclose(some.doubt[0], 1.0 / np.sqrt(np.maximum(records.n_visits, 1.0)))
+    np.testing.assert_allclose(some.p, cmdp.transitions)
+    assert not some.seen.all()
+    means = planner.sketch(cmdp.problem(reveal=("rewards", "utilities")), records)
+    np.testing.assert_allclose(means.f[0], cmdp.rewards)
+    np.testing.assert_allclose(means.f[1:], cmdp.utilities)
+    assert (means.spread > 0.0).all()
+    told_more = planner.sketch(cmdp.problem(reveal=("transitions", "rewards")), records)
+    assert told_more.spread[0] == 0.0 < told_more.spread[1]
+    assert not told_more.seen.all()
+    everything = planner.sketch(cmdp.problem(reveal=("transitions", "rewards", "utilities")), records)
+    assert not everything.spread.any()
+    assert everything.seen.all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_plan_to_earn_is_the_optimum_of_the_pessimistic_model(seed):
+    problem = told()
+    seen = planner.sketch(problem, seen_by(problem, seed, most=30))
+    careful = np.empty((1 + M, H, S, A))
+    for j, h, s, a in np.ndindex(*careful.shape):
+        n = seen.visits[h, s, a]
+        careful[j, h, s, a] = seen.f[j, h, s, a] - 0.4 * seen.spread[j] * math.sqrt((H - h) / n) if n else -(H - h)
+    model = Model(seen.p, NO_SUCCESSORS, careful, problem.initial)
+    best = solve_model(model, ALPHA, "linear")
+    plan = planner.plan_to_earn(problem, seen, ALPHA, 0.4)
+    value = sum(model_values(model, plan.policy)[j] * (j == 0) for j in range(1 + M))
+    assert value == pytest.approx(best.value)
+    assert plan.meets
+    plain = model_values(Model(seen.p, NO_SUCCESSORS, seen.f, problem.initial), plan.policy)
+    np.testing.assert_allclose(plan.values, plain)
+
+
+def model_values(model, policy):
+    values = np.zeros((model.f.shape[0], S))
+    for h in range(H - 1, -1, -1):
+        values = np.einsum("sa,jsa->js", policy[h], model.f[:, h] + np.einsum("sat,jt->jsa", model.p[h], values))
+    return values @ model.mu
+
+
+def test_thresholds_that_cannot_be_met_are_lowered_by_a_little_more_than_is_missing():
+    problem = told()
+    seen = planner.sketch(problem, seen_by(problem, most=30))
+    careful = seen.f - 0.15 * seen.spread[:, None, None, None] * seen.doubt
+    careful = np.where(seen.seen, careful, -np.arange(H, 0, -1.0)[:, None, None])
+    high = np.array([2.9, 0.1])
+    with pytest.raises(fd.InfeasibleError) as missed:
+        solve_model(Model(seen.p, NO_SUCCESSORS, careful, problem.initial), high)
+    lowered = high - 1.05 * missed.value.shortfall - 1e-6
+    best = solve_model(Model(seen.p, NO_SUCCESSORS, careful, problem.initial), lowered)
+    plan = planner.plan_to_earn(problem, seen, high, 0.15)
+    assert plan.meets
+    np.testing.assert_allclose(plan.policy, best.policy)
+
+
+@pytest.mark.parametrize(("failures", "meets"), [(0, True), (1, True), (2, False), (3, None)])
+def test_thresholds_are_lowered_twice(failures, meets, monkeypatch):
+    problem, tried = told(), []
+    seen = planner.sketch(problem, seen_by(problem, most=30))
+
+    def solved(model, alpha, **rest):
+        tried.append(alpha)
+        if len(tried) <= failures:
+            raise fd.InfeasibleError("not yet", (0,), 0.1)
+        return solve_model(model, np.zeros(M), **rest)
+
+    monkeypatch.setattr(planner, "solve_model", solved)
+    plan = planner.plan_to_earn(problem, seen, ALPHA, 0.15)
+    assert (None if plan is None else plan.meets) is meets
+    assert len(tried) == min(failures + 1, 3)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_plan_to_learn_takes_every_plausible_action(seed):
+    problem, rng = told(), np.random.default_rng(seed)
+    seen = planner.sketch(problem, seen_by(problem, seed))
+    lam = rng.uniform(0.0, 2.0, M) if seed else np.array([50.0, 1.0])
+    weights = [1.0, *np.minimum(lam, 20.0)]
+    later, policy = np.zeros(S), np.zeros((H, S, A))
+    for h in range(H - 1, -1, -1):
+        value = np.zeros(S)
+        for s in range(S):
+            q, wide = np.zeros(A), np.zeros(A)
+            for a in range(A):
+                q[a] = sum(w * seen.f[j, h, s, a] for j, w in enumerate(weights)) + seen.p[h, s, a] @ later
+                spread = sum(w * seen.spread[j] for j, w in enumerate(weights))
+                wide[a] = 0.3 * spread * math.sqrt((H - h) / max(seen.visits[h, s, a], 1.0))
+            known = [a for a in range(A) if seen.visits[h, s, a] > 0]
+            least = max((q[a] - wide[a] for a in known), default=-math.inf)
+            for a in range(A):
+                if a not in known or q[a] + wide[a] >= least:
+                    policy[h, s, a] = 1.0 / math.sqrt(max(seen.visits[h, s, a], 1.0))
+            value[s] = max((q[a] for a in known), default=0.5 * sum(weights) * (H - h))
+        later = value
+    policy /= policy.sum(axis=-1, keepdims=True)
+    plan = planner.plan_to_learn(problem, seen, lam, 0.3)
+    np.testing.assert_allclose(plan.policy, policy)
+    assert plan.multipliers.tolist() == weights[1:]
+    assert not plan.meets
+    held = np.where(seen.seen, seen.f, 0.5)
+    np.testing.assert_allclose(plan.values, model_values(Model(seen.p, NO_SUCCESSORS, held, problem.initial), policy))
