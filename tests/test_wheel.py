@@ -1,13 +1,16 @@
 """The package as others get it: built, installed where nothing else is, and tried outside the checkout."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import venv
 import zipfile
 from email import message_from_bytes
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -20,7 +23,6 @@ import flexdome as fd
 from importlib.metadata import version
 
 assert version("flexdome") == fd.__version__
-assert "site-packages" in fd.__file__, fd.__file__
 cmdp = fd.make_cmdp("media-v1")
 assert abs(fd.solve(cmdp).value - 3.2533) < 1e-4
 history = fd.simulate(fd.FlexDOME(cmdp.problem(), episodes=50), cmdp)
@@ -29,7 +31,7 @@ assert all(entry.load() for entry in fd.LEARNERS.values())
 from flexdome.experiments import named_experiment
 assert named_experiment("fixed").seeds
 from flexdome.report import make_page
-print("whole")
+print("whole", fd.__file__.partition("/lib/")[0])
 """
 
 
@@ -55,29 +57,48 @@ def metadata(wheel):
         return message_from_bytes(archive.read(name))
 
 
-def test_a_wheel_works_in_a_clean_environment_outside_the_checkout(wheel, tmp_path):
+@pytest.mark.parametrize("fetch", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["ours", "fetched"])
+def test_a_wheel_works_in_a_clean_environment_outside_the_checkout(wheel, tmp_path, fetch):
+    """With the libraries of this environment, of which it sees the modules and no installed package; or its own."""
     venv.create(tmp_path / "clean", with_pip=False, symlinks=True)
     python = tmp_path / "clean" / "bin" / "python"
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        python,
-        "install",
-        "-q",
-        "--no-compile",
-        "-c",
-        ROOT / "constraints.txt",
-    ]
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-compile"]
+    if fetch:
+        install += ["-c", ROOT / "constraints.txt"]
+    else:
+        install += ["--no-deps"]
+        (site,) = (tmp_path / "clean" / "lib").glob("python*/site-packages")
+        (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     done = subprocess.run([*map(str, install), str(wheel)], capture_output=True, text=True, timeout=600)
     if done.returncode and re.search(r"No matching distribution|Temporary failure|Connection|timed out", done.stderr):
         pytest.skip(f"the dependencies cannot be fetched here: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     elsewhere = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    assert run(python, "-c", TRIED, cwd=tmp_path, env=elsewhere).strip() == "whole"
+    if not fetch:
+        elsewhere["NUMBA_DISABLE_JIT"] = "1"  # kernels are kept by their path: there they would all be compiled anew
+    assert run(python, "-c", TRIED, cwd=tmp_path, env=elsewhere).strip() == f"whole {tmp_path / 'clean'}"
     said = run(tmp_path / "clean" / "bin" / "flexdome", "--version", cwd=tmp_path, env=elsewhere)
     assert PROJECT["version"] in said
+
+
+def test_every_library_that_is_imported_is_declared():
+    declared = [
+        *PROJECT["dependencies"],
+        *(one for extra in PROJECT["optional-dependencies"].values() for one in extra),
+    ]
+    names = {re.match(r"[\w.-]+", line)[0].lower().replace("_", "-") for line in declared} | {"flexdome"}
+    owners = packages_distributions()
+    imported = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                imported.add(node.module.partition(".")[0])
+    foreign = imported - sys.stdlib_module_names - {"flexdome"}
+    assert "numpy" in foreign
+    missing = {name for name in foreign if not {one.lower().replace("_", "-") for one in owners[name]} & names}
+    assert not missing
 
 
 def test_the_page_of_a_package_has_no_link_to_a_file_beside_it(metadata):
