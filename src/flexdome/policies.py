@@ -191,7 +191,11 @@ class Policy:
         if self.visits is None:
             return ""
         n = int(self.visits[h, s].sum())
-        return f" seen {n:,} time{'s' * (n != 1)}" if n else " never seen, so every action is as good as another"
+        if n:
+            return f" seen {n:,} time{'s' * (n != 1)}"
+        if self.utilities is not None and not np.isnan(self.utilities[:, h, s]).all():
+            return " never seen at this step; what is known of it was seen at others"
+        return " never seen, so every action is as good as another"
 
     # -- files -----------------------------------------------------------------------------------------------------
 

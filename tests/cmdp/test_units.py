@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import flexdome as fd
 from flexdome.cmdp.episode import Scaled
+from flexdome.learners.export import policy_of
 
 YIELD = fd.Quantity("yield", 2.0, 10.0, "mg")
 OVER = fd.Quantity("overdose", 0.0, 4.0, "mg/l", limit=6.0, room=2.0)
@@ -306,3 +307,12 @@ def test_what_is_forbidden_is_explained_as_that(tmp_path: Any) -> None:
             assert ("not allowed" in policy.explain(0, "high")) == bool(free)
     assert repr(policy) == "Policy(H, S, A = 3, 3, 2, learner optcmdp-bonus, episode 0)"
     assert len(repr(learner.beliefs())) < 300
+
+
+def test_what_other_steps_have_shown_is_not_called_unknown() -> None:
+    learner = fd.ProxDOME(plant(stationary=True), episodes=20)
+    learner.observe(episode())
+    learner.observe(episode(states=["normal", "low", "high"]))
+    policy = policy_of(learner)
+    assert "step 0, high: never seen at this step; what is known of it was seen at others" in policy.explain(0, "high")
+    assert "step 0, normal: seen 2 times" in policy.explain(0, "normal")
