@@ -11,6 +11,17 @@ from .docstrings import options_table, parts, text_of
 
 __all__ = ["contents", "page", "snippet"]
 
+PRACTICE = "what the safe optimum does there, and what learners do while they learn"
+TOYS = "what learners do there"
+SHOWN = {  # a figure of its own, the chapter that tells it, and what it shows
+    "propofol-v1": ("propofol", "applications", PRACTICE),
+    "grid-storage-v1": ("grid-storage", "applications", PRACTICE),
+    "admission-v1": ("admission", "applications", PRACTICE),
+    "frozen-lake-v1": ("toy-text", "gymnasium", TOYS),
+    "cliff-walking-v1": ("toy-text", "gymnasium", TOYS),
+    "taxi-v1": ("toy-taxi", "gymnasium", TOYS),
+}
+
 
 @cache
 def truth(id: str) -> tuple[fd.CMDP, fd.planning.Solution, float]:
@@ -30,6 +41,10 @@ def page(id: str) -> str:
     table = options_table(entry.load(), ("seed",))
     lines = [f"# {id}", "", f"**{told.title.rstrip('.')}.**", "", body, ""]
     lines += [f"![What can be had in {id}, and where the optimum goes]({id}.png)", "", caption(id), ""]
+    if id in SHOWN:
+        figure, chapter, what = SHOWN[id]
+        lines += ["## While it is learned", "", f"![{id}: {what}](../figures/{figure}.png)", ""]
+        lines += [f"How to read it, and the table: [{what}](../{chapter}.md).", ""]
     lines += ["## Numbers", "", "Exact, for the instance of seed 0 and the default options.", "", numbers(id), ""]
     lines += ["## Try it", "", "```python", snippet(id).rstrip(), "```", ""]
     if table:
