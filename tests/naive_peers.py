@@ -43,9 +43,9 @@ class NaiveOptPrimalDual(NumpyFlexDOME):
         self.L = reward_bonus_factor * np.log(reward_bonus_size * S * A * H * (m + 1) * K / delta)
         self.next_policy = dual_policy == "next"
 
-    def bonuses(self):
-        n = np.maximum(self.N, 1.0)
-        p = self.N_next / n[..., None]  # none is counted after the last step, nor where n = 0
+    def bonuses(self, samples):
+        n = np.maximum(samples, 1.0)
+        p = self.N_next / np.maximum(self.N, 1.0)[..., None]  # none is counted after the last step, nor where N = 0
         beta_p = 2 * np.sqrt(p * (1 - p) * self.L_p / n[..., None]) + 14 / 3 * self.L_p / n[..., None]
         return self.scale * np.sqrt(self.L / n), self.scale * self.H * beta_p.sum(-1), 0.0
 
@@ -89,10 +89,12 @@ class NaiveUOptRPGPD(NumpyFlexDOME):
         self.slips = notebook_slips
         self.dual_bound = np.inf if dual_bound is None else dual_bound
 
-    def bonuses(self):
-        n = np.maximum(self.N, 1.0)
+    one_bonus = True
+
+    def bonuses(self, samples):
+        n = np.maximum(samples, 1.0)
         phi = np.sqrt((2 * np.log(np.log(np.maximum(2 * n, np.e))) + self.log) / n)
-        p = np.where(self.N[..., None] == 0, 1 / self.S, self.N_next / n[..., None])
+        p = np.where(self.N[..., None] == 0, 1 / self.S, self.N_next / np.maximum(self.N, 1.0)[..., None])
         return 0.0, self.scale * (phi * np.sqrt(p).sum(-1) + 5 * phi**2), 0.0
 
     def q_values(self, tau):
@@ -160,8 +162,8 @@ class NaiveOptPessPrimalDual(NumpyFlexDOME):
         if self.told:  # of a state of which something is known there is a best action
             self.replan(0.0)
 
-    def bonuses(self):
-        root = np.sqrt(np.maximum(self.N, 1.0))
+    def bonuses(self, samples):
+        root = np.sqrt(np.maximum(samples, 1.0))
         return self.of_mean / root, self.of_transitions / root, 0.0
 
     def q_step(self, h, bar, p, V):

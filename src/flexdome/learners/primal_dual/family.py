@@ -12,6 +12,9 @@ What the problem reveals is not estimated. A known reward or utility has no bonu
 transitions; known transitions have none, and take the place of p^. Both hold for (h, s, a) never visited too, so that
 the policy of a state moves before its first visit. With ``unvisited="optimistic"`` an action never tried is worth its
 known mean (1, where that is not known) and then the most possible, or what the known transitions lead to.
+
+A utility that is missing in a step (NaN) is not counted: mean and bonus of that utility are over the samples there are,
+transitions and reward over all visits.
 """
 
 from __future__ import annotations
@@ -65,6 +68,7 @@ class PrimalDualLearner(Learner):
 
     how = "small steps towards reward plus what each constraint is worth, which grows while it is short"
     masks: ClassVar[bool] = True
+    gaps: ClassVar[bool] = True
     runner: ClassVar[str] = "flexdome.simulation.runners.primal_dual:PrimalDual"
 
     def __init__(
@@ -164,8 +168,9 @@ class PrimalDualLearner(Learner):
             self.model.reserve()
             record_only(self.model.core, self.settings, data)
 
-    def _begun(self, log: Iterable[tuple[Any, ...]]) -> None:
-        """Where the first state is estimated, count those of the episodes that are about to be learned from."""
+    def _begun(self, log: Sequence[tuple[Any, ...]]) -> None:
+        """Before these episodes are learned from: room for what is missing in them; first states that are estimated."""
+        self.model.expect(log)
         if self.problem.initial_estimated:
             self.settings.start_p[:] = self.initial(int(data[0][0]) for data in log)
 
@@ -189,9 +194,8 @@ class PrimalDualLearner(Learner):
 
     def utility_means(self) -> Float:
         """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
-        counts = self.model.core.counts
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = counts.sum_d / counts.n_visits
+            means = self.model.core.counts.sum_d / self.model.samples()
         return np.array([self.model.spread(row, np.nan) for row in means])
 
     def _widths(self, visits: Float) -> Float:
@@ -209,7 +213,7 @@ class PrimalDualLearner(Learner):
         elif self.problem.rewards is None:
             own = base[:, 0] - core.counts.sum_r * (1.0 / n)
         else:
-            own = base[:, 1] - core.counts.sum_d[0] * (1.0 / n)
+            own = base[:, 1] - core.counts.sum_d[0] * (1.0 / np.maximum(self.model.samples()[0], 1.0))
         return self.model.spread(np.where(core.counts.n_visits > 0, own, first), first)
 
     def thresholds_changed(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import BLOCK, LANES, mirror_step, row_value, row_values, start_value
-from flexdome.learners.seen.kernels import FORBIDDEN, count_episode, n_allowed, row_of
+from flexdome.learners.seen.kernels import FORBIDDEN, count_episode, n_allowed, n_missing, row_of
 
 __all__ = [
     "Form",
@@ -108,6 +108,29 @@ def set_known_base(core, settings, row, n, spread, phi):
         work.base[row * W + 1 + m] = settings.form.bonus[2] * np.sqrt(1.0 / n)
 
 
+@kernel(inline="late")
+def set_missing_bases(core, settings, row, n, spread):
+    """:func:`set_base` for utilities of which a sample was missing in a row; n = max(N, 1).
+
+    Mean and bonus of a utility are over its own samples, what the bonus has for the transitions is over all visits;
+    with ``anytime`` both are one, over the samples. Without any sample the utility is what it is at N = 0: the bonus of
+    one visit, or 1 with full optimism.
+    """
+    counts, policy, work = core.counts, core.policy, core.work
+    rest = width(settings, n, spread, True)
+    for i in range(policy.lam.size):
+        samples = counts.n_visits[row] - n_missing(counts, i, row)
+        known = settings.known.size > 0 and not np.isnan(settings.known[1 + i, row])
+        if samples < counts.n_visits[row] and not known:
+            of_mean = settings.form.bonus[0] * np.sqrt(1.0 / max(samples, 1.0)) + rest
+            if settings.form.anytime:
+                of_mean = width(settings, max(samples, 1.0), spread, False)
+            mean = counts.sum_d[i, row] / max(samples, 1.0) + of_mean
+            if settings.form.optimistic and samples == 0.0:
+                mean = 1.0 + rest
+            work.base[row * settings.W + 1 + i] = mean
+
+
 @kernel(inline=True)
 def set_base(core, settings, row):
     """r-bar = r^ + phi, d-bar = d^ + phi, and phi_p log A for the entropy (eq. 6 of the paper), of a tried row."""
@@ -134,6 +157,8 @@ def set_base(core, settings, row):
         for i in range(m):
             base[row * W + 1 + i] = counts.sum_d[i, row] * inverse[row] + phi
         base[row * W + 1 + m] = settings.form.bonus[2] * np.sqrt(inverse[row])
+    if counts.missing.size > 0:
+        set_missing_bases(core, settings, row, n, spread)
 
 
 @kernel

@@ -12,6 +12,11 @@ bonus that pays for estimating it, phi_r, is zero. Where transitions are reveale
 the entropy's bonus are zero. ``unvisited="optimistic"`` is then about what is not known: a known mean counts as itself
 and the most possible after it, f + (H - h); with known transitions as itself, and an unknown mean as 1.
 
+What is missing
+---------------
+A utility that is NaN has n = N - (samples missing) samples: d^ and phi_r are of n, phi_p of N. Where n = 0 < N the mean
+is unknown: 0 with the bonus of one sample, or 1 in place of both with ``unvisited="optimistic"``.
+
 What a problem forbids
 ----------------------
 A policy is one over the actions that are allowed: log pi is -inf elsewhere. The largest entropy of a state, log A in
@@ -39,6 +44,8 @@ SCALES = {  # c_b, c_e, and those of eta_t and tau_t
 
 class NumpyFlexDOME:
     """FlexDOME, its steps written out; the options are FlexDOME's."""
+
+    one_bonus = False  # whether the bonus of a mean and that of the transitions are one, of the samples of the mean
 
     def __init__(
         self,
@@ -95,6 +102,7 @@ class NumpyFlexDOME:
         self.optimistic, self.latest = optimistic, latest
         shape = (self.H, self.S, self.A)
         self.N, self.sums, self.N_next = np.zeros(shape), np.zeros((1 + self.m, *shape)), np.zeros((*shape, self.S))
+        self.missing = np.zeros((1 + self.m, *shape))
         self.alpha_sum, self.alpha_count = np.zeros(self.m), np.zeros(self.m)
         self.allowed = np.ones(shape, dtype=bool) if problem.allowed is None else problem.allowed
         choices = self.allowed.sum(axis=-1, keepdims=True)
@@ -118,33 +126,35 @@ class NumpyFlexDOME:
         pi: Float = np.exp(self.log_pi)
         return pi
 
-    def bonuses(self) -> tuple[Any, Any, Any]:
-        """For an unknown mean, for unknown transitions, and the entropy's: each (H, S, A)."""
-        root = np.sqrt(np.maximum(self.N, 1.0))
+    def bonuses(self, samples: Float) -> tuple[Any, Any, Any]:
+        """After so many samples, for an unknown mean, for unknown transitions, and the entropy's: each (H, S, A)."""
+        root = np.sqrt(np.maximum(samples, 1.0))
         return self.phi_r / root, self.phi_p / root, self.phi_psi / root
 
     def widths(self) -> Float:
         """(H, S, A): the bonus of a mean of which nothing is revealed."""
-        of_mean, of_transitions, _ = self.bonuses()
+        of_mean, of_transitions, _ = self.bonuses(self.N)
         width: Float = of_mean + of_transitions
         return width
 
     def model(self) -> tuple[Float, Float]:
         """(m + 2, H, S, A) r-bar, d-bar and the entropy's bonus, and (H, S, A, S) p-bar (eq. 6)."""
-        n = np.maximum(self.N, 1.0)
-        of_mean, of_transitions, of_entropy = self.bonuses()
+        _, of_transitions, of_entropy = self.bonuses(self.N)
         if self.transitions is None:
-            p = self.N_next / n[..., None]
+            p = self.N_next / np.maximum(self.N, 1.0)[..., None]
         else:
             p, of_transitions, of_entropy = self.transitions, 0.0, 0.0
         bar = np.empty((self.m + 2, *self.N.shape))
         for j, (known, total) in enumerate(zip(self.known, self.sums, strict=True)):
+            samples = self.N - self.missing[j]
             if known is not None:
                 bar[j] = known + of_transitions
-            elif self.optimistic and self.transitions is not None:
-                bar[j] = np.where(self.N == 0, 1.0, total / n + of_mean)
-            else:
-                bar[j] = total / n + of_mean + of_transitions
+                continue
+            of_mean, whole, _ = self.bonuses(samples)
+            rest = whole if self.one_bonus and self.transitions is None else of_transitions
+            bar[j] = total / np.maximum(samples, 1.0) + of_mean + rest
+            if self.optimistic:
+                bar[j] = np.where(samples == 0, 1.0 + of_transitions, bar[j])
         bar[-1] = of_entropy
         return bar, p
 
@@ -202,7 +212,9 @@ class NumpyFlexDOME:
         h = np.arange(self.H)
         self.N[h, s[:-1], a] += 1.0
         self.sums[0, h, s[:-1], a] += np.asarray(episode.rewards)
-        self.sums[1:, h, s[:-1], a] += np.asarray(episode.utilities)
+        utilities = np.asarray(episode.utilities, dtype=float)
+        self.sums[1:, h, s[:-1], a] += np.nan_to_num(utilities)
+        self.missing[1:, h, s[:-1], a] += np.isnan(utilities)
         self.N_next[h[:-1], s[:-2], a[:-1], s[1:-1]] += 1.0
         if episode.thresholds is not None:
             if self.latest:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import mmap
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -91,6 +92,7 @@ class OptimisticModel:
             n_tried=_zeros(H, whole),
             alpha_sum=_zeros(m),
             alpha_count=_zeros(m),
+            missing=_zeros((0, 0)),
         )
         policy = Policy(
             logits=_zeros(rows),
@@ -256,6 +258,23 @@ class OptimisticModel:
             cell, count = np.zeros(size, dtype=np.int32), np.zeros(size)
             cell[:used], count[:used] = core.counts.pool_cell[:used], core.counts.pool_count[:used]
             self.core = core._replace(counts=core.counts._replace(pool_cell=cell, pool_count=count))
+
+    def expect(self, log: Iterable[tuple[Any, ...]]) -> None:
+        """Make room for samples that are missing, if one is in these episodes (as ``checked_episode`` gives them)."""
+        if self.core.counts.missing.size == 0 and any(np.isnan(data[3]).any() for data in log):
+            self.expect_missing()
+
+    def expect_missing(self) -> None:
+        """Make room for samples that are missing."""
+        counts = self.core.counts
+        self.core = self.core._replace(counts=counts._replace(missing=_zeros(counts.sum_d.shape)))
+
+    def samples(self) -> Float:
+        """(m, rows) how often each utility was sampled."""
+        counts = self.core.counts
+        missing = counts.missing if counts.missing.size else np.zeros_like(counts.sum_d)
+        n: Float = counts.n_visits - missing
+        return n
 
     def tidy(self) -> None:
         """Lay the lists of successors out in the order in which a sweep reads them, without what lists moved from left.

@@ -36,6 +36,10 @@ def dense_counts(problem: Problem, model: OptimisticModel, episodes: int, shared
                 at = slice(counts.start[row], counts.start[row] + counts.length[row])
                 following = counts.state_of.ravel()[counts.pool_cell[at]]
                 successors[h, s, a, following] = counts.pool_count[at]
+    missing = None
+    if counts.missing.any():
+        missing = np.stack([np.zeros((H, S, A)), *(model.spread(array, 0.0) for array in counts.missing)])
     if shared:
         visits, sums, successors = visits[-1:], sums[:, -1:], successors[:1]
-    return Seen(visits, sums, successors, counts.alpha_sum / H, counts.alpha_count / H, episodes)
+        missing = None if missing is None else missing[:, -1:]
+    return Seen(visits, sums, successors, counts.alpha_sum / H, counts.alpha_count / H, episodes, missing)

@@ -62,6 +62,8 @@ def model_state(model: OptimisticModel, known_p: bool) -> Arrays:
     state |= {name: getattr(policy, name)[cells] for name in ("entropy", "untried")}
     for part, names in ((policy, ("lam", "plan")), (counts, ("alpha_sum", "alpha_count"))):
         state |= {name: getattr(part, name).copy() for name in names}
+    if counts.missing.any():
+        state["missing"] = counts.missing[:, rows]
     if core.work.last.size and not known_p:
         state["last"] = core.work.last * (model.spread(core.counts.n_visits, 0.0)[-1] > 0.0)[..., None]
     return state
@@ -121,7 +123,11 @@ def restore_model(
 
     sum_r, sum_d = read.take("sum_r", (n_rows,), 0, EXACT), read.take("sum_d", (m, n_rows), 0, EXACT)
     read.agree("sum_r", sum_r <= n_visits, "exceeds the number of visits")
-    read.agree("sum_d", sum_d <= n_visits, "exceeds the number of visits")
+    missing = np.zeros((m, n_rows))
+    if read.has("missing"):  # a file has it where a sample was missing
+        missing = read.take("missing", (m, n_rows), 0.0, EXACT, whole=True)
+        read.agree("missing", missing <= n_visits, "exceeds the number of visits")
+    read.agree("sum_d", sum_d <= n_visits - missing, "exceeds the number of visits with a sample")
     logits, pi = read.take("logits", (n_rows,), -LARGEST_SUM, ROUNDING), read.take("pi", (n_rows,), 0.0, 1.0)
     read.agree("pi", may | (pi == 0.0), "plays an action that is not allowed")
     total = np.bincount(cell_of_row, pi, minlength=n)
@@ -161,6 +167,9 @@ def restore_model(
         alpha_sum,
         alpha_count,
     )
+    if missing.any():
+        model.expect_missing()
+        model.core.counts.missing[:, rows] = missing
     set_bases(model.core, settings)
 
 

@@ -19,6 +19,9 @@ successors with probabilities in the place of counts and 1 in the place of 1 / N
 
 **What is forbidden.** A row of an action that is not allowed has pi = 0 and the logit ``FORBIDDEN``, and keeps them; it
 is never visited, so that it is never among the tried ones (but where something is revealed, when all rows are).
+
+**What is missing.** A utility that is NaN was not sampled: the visit counts for the transitions, the reward and the
+other utilities, and the mean of this one is over the visits with a sample.
 """
 
 from typing import Any, NamedTuple
@@ -40,6 +43,7 @@ __all__ = [
     "count_thresholds",
     "count_visit",
     "n_allowed",
+    "n_missing",
     "new_cell",
     "record",
     "row_of",
@@ -72,6 +76,7 @@ class Counts(NamedTuple):
     n_tried: np.ndarray  # (H,) how many at each step (those of step h begin at h A C)
     alpha_sum: np.ndarray  # (m,)
     alpha_count: np.ndarray  # (m,) threshold samples that count
+    missing: np.ndarray  # (m, rows) visits without a sample of the utility; of size 0 until there is one
 
 
 class Policy(NamedTuple):
@@ -229,6 +234,12 @@ def count_thresholds(alpha_sum, alpha_count, thresholds):
 
 
 @kernel(inline="late")
+def n_missing(counts, i, row):
+    """How many visits of a row came without a sample of utility i."""
+    return counts.missing[i, row] if counts.missing.size > 0 else 0.0
+
+
+@kernel(inline="late")
 def set_means(core, settings, row):
     """r^ and d^ of a listed row, or what is known of them."""
     counts, policy, work = core.counts, core.policy, core.work
@@ -236,6 +247,8 @@ def set_means(core, settings, row):
     for j in range(1 + m):
         total = counts.sum_r[row] if j == 0 else counts.sum_d[j - 1, row]
         mean = total / n if settings.revealed else total * counts.inverse[row]
+        if j > 0 and n_missing(counts, j - 1, row) > 0.0:
+            mean = total / max(n - n_missing(counts, j - 1, row), 1.0)
         if settings.known.size > 0 and not np.isnan(settings.known[j, row]):
             mean = settings.known[j, row]
         work.base[row * W + j] = mean
@@ -258,7 +271,10 @@ def add_sums(core, row, h, rewards, utilities):
     counts, policy = core.counts, core.policy
     counts.sum_r[row] += rewards[h]
     for i in range(policy.lam.size):
-        counts.sum_d[i, row] += utilities[i, h]
+        if counts.missing.size > 0 and np.isnan(utilities[i, h]):
+            counts.missing[i, row] += 1.0
+        else:
+            counts.sum_d[i, row] += utilities[i, h]
 
 
 @kernel(inline=True)
