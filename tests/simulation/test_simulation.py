@@ -257,11 +257,11 @@ def test_the_frequencies_of_a_simulated_model_are_its_probabilities() -> None:
     fd.simulate(learner, cmdp, episodes=T, evaluate_every=T)
     core, visits = learner.model.core, learner.beliefs().visits
     np.testing.assert_allclose(visits / T, fd.occupancy(cmdp, np.full((2, 3, 2), 0.5)), atol=0.01)
-    means = learner.model.spread(core.counts.sum_r, 0.0) / visits
+    means = learner.model.by_state(core.counts.sum_r, 0.0) / visits
     np.testing.assert_allclose(means, cmdp.rewards, atol=0.03)
     for i in range(2):
         np.testing.assert_allclose(
-            learner.model.spread(core.counts.sum_d[i], 0.0) / visits, cmdp.utilities[i], atol=0.03
+            learner.model.by_state(core.counts.sum_d[i], 0.0) / visits, cmdp.utilities[i], atol=0.03
         )
     np.testing.assert_allclose(learner.beliefs().thresholds, cmdp.alpha, atol=0.01)
 

@@ -635,7 +635,7 @@ def test_where_the_model_is_stationary_one_visit_counts_at_every_step() -> None:
     learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp)
     episode = seen(world, learner)
     learner.observe(episode)
-    data = learner.model.spread(learner.model.core.counts.n_visits, 0.0)
+    data = learner.model.by_state(learner.model.core.counts.n_visits, 0.0)
     expected = np.zeros(data.shape)
     for h in range(4):
         steps = slice(None) if h < 3 else slice(3, None)  # nothing is known to follow the last step

@@ -6,13 +6,13 @@ import numpy as np
 
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
+from flexdome.learners.primal_dual.bonus_kernels import unvisited
 from flexdome.learners.primal_dual.kernels import (
     evaluate_step,
     initial_value,
     move_policy,
     record,
     threshold,
-    unvisited,
 )
 from flexdome.learners.seen.kernels import n_allowed
 

@@ -30,14 +30,8 @@ from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Beliefs, Learner
-from flexdome.learners.primal_dual.kernels import (
-    Form,
-    estimate,
-    observe_primal_dual,
-    record_only,
-    set_all_bases,
-    width,
-)
+from flexdome.learners.primal_dual.bonus_kernels import Form, set_all_bases, width
+from flexdome.learners.primal_dual.kernels import estimate, observe_primal_dual, record_only
 from flexdome.learners.seen.counts import OptimisticModel
 from flexdome.learners.seen.dense import dense_counts
 from flexdome.learners.seen.file import model_state, restore_model
@@ -59,11 +53,11 @@ class PrimalDualLearner(Learner):
     Parameters
     ----------
     schedules : eta_t, tau_t and margin
-    bonus : coefficients of the bonus, in the order of :func:`flexdome.learners.primal_dual.kernels.width`; the third is
-        the entropy's, over sqrt(max(N, 1))
+    bonus : coefficients of the bonus, in the order of :func:`flexdome.learners.primal_dual.bonus_kernels.width`; the
+        third is the entropy's, over sqrt(max(N, 1))
     dual_bound : side of the dual box
-    form : how the member differs from FlexDOME: ``spread`` of :class:`flexdome.learners.seen.kernels.Settings` and the
-        fields of :class:`flexdome.learners.primal_dual.kernels.Form`, where they are not FlexDOME's
+    form : how the member differs from FlexDOME: ``even`` of :class:`flexdome.learners.seen.kernels.Settings` and the
+        fields of :class:`flexdome.learners.primal_dual.bonus_kernels.Form`, where they are not FlexDOME's
     """
 
     how = "small steps towards reward plus what each constraint is worth, which grows while it is short"
@@ -100,7 +94,7 @@ class PrimalDualLearner(Learner):
         self._alpha = np.zeros(problem.constraints)
 
     def _made_settings(
-        self, bonus: Sequence[float], bound: float, *, spread: bool = False, dual_step: float = -1.0, **switches: bool
+        self, bonus: Sequence[float], bound: float, *, even: bool = False, dual_step: float = -1.0, **switches: bool
     ) -> Settings:
         """The constants of the member's kernels; known transitions have no bonus."""
         coefficients = np.zeros(4)
@@ -112,7 +106,7 @@ class PrimalDualLearner(Learner):
         if switches:
             raise TypeError(f"a form has no {sorted(switches)[0]!r}")
         form = Form(bonus=coefficients, dual_step=dual_step, **given)
-        return self.model.settings(self.problem, bound, spread, form)
+        return self.model.settings(self.problem, bound, even, form)
 
     def schedule(self, first: int, count: int) -> tuple[Float, Float, Float]:
         """eta (n,), tau (n,) and margin (n, m) of ``count`` episodes from ``first`` on."""
@@ -132,7 +126,7 @@ class PrimalDualLearner(Learner):
     def policy(self) -> Float:
         """(H, S, A) to play next."""
         uniform = 1.0 / self.problem.actions if self.problem.allowed is None else self.problem.uniform
-        pi: Float = frozen(self.model.spread(self.model.core.policy.pi, uniform))
+        pi: Float = frozen(self.model.by_state(self.model.core.policy.pi, uniform))
         return pi
 
     @property
@@ -146,7 +140,7 @@ class PrimalDualLearner(Learner):
     @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
-        return self.model.spread(self.model.core.counts.n_visits, 0.0)
+        return self.model.by_state(self.model.core.counts.n_visits, 0.0)
 
     @changing
     def observe(self, episode: Episode) -> None:
@@ -196,7 +190,7 @@ class PrimalDualLearner(Learner):
         """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
         with np.errstate(invalid="ignore", divide="ignore"):
             means = self.model.core.counts.sum_d / self.model.samples()
-        return np.array([self.model.spread(row, np.nan) for row in means])
+        return np.array([self.model.by_state(row, np.nan) for row in means])
 
     def _widths(self, visits: Float) -> Float:
         """(H, S, A): the bonus of every cell, for those of reward and utilities that are not known, if any is not."""
@@ -214,7 +208,7 @@ class PrimalDualLearner(Learner):
             own = base[:, 0] - core.counts.sum_r * (1.0 / n)
         else:
             own = base[:, 1] - core.counts.sum_d[0] * (1.0 / np.maximum(self.model.samples()[0], 1.0))
-        return self.model.spread(np.where(core.counts.n_visits > 0, own, first), first)
+        return self.model.by_state(np.where(core.counts.n_visits > 0, own, first), first)
 
     def thresholds_changed(self) -> None:
         """Take the new thresholds."""

@@ -1,190 +1,39 @@
 """Truncated policy evaluation on the optimistic model, and the steps of the primal-dual family.
 
 Algorithms 1 and 2 of Zuo et al. 2026 with the forms that the peers need; which of them are in force is said by
-:class:`Form`. The arrays are those of :class:`flexdome.learners.seen.kernels.Core`.
+:class:`flexdome.learners.primal_dual.bonus_kernels.Form`. The arrays are those of
+:class:`flexdome.learners.seen.kernels.Core`.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import BLOCK, LANES, mirror_step, row_value, row_values, start_value
-from flexdome.learners.seen.kernels import FORBIDDEN, count_episode, n_allowed, n_missing, row_of
+from flexdome.learners.primal_dual.bonus_kernels import set_base, unvisited
+from flexdome.learners.primal_dual.slip_kernels import (
+    add_slip,
+    count_slip,
+    slip_after,
+    slipped_entropy,
+    slipped_uniform_entropy,
+)
+from flexdome.learners.seen.kernels import FORBIDDEN, count_episode, n_allowed, row_of
 
-__all__ = [
-    "Form",
-    "estimate",
-    "first_plan",
-    "learn",
-    "observe_primal_dual",
-    "record",
-    "record_only",
-    "set_all_bases",
-    "set_base",
-    "unvisited",
-    "width",
-]
-
-
-class Form(NamedTuple):
-    """How a member of the family differs from FlexDOME. Large ones are True or None, as those of ``Settings``."""
-
-    bonus: np.ndarray  # (4,) coefficients of the bonus; without ``variance`` and ``anytime`` it goes with 1 / sqrt(n)
-    variance: bool  # the bonus goes with the spread of the successors
-    anytime: bool  # the bonus holds for all n at once
-    optimistic: bool  # full optimism where N = 0
-    joint: bool  # the entropy belongs to the reward, and both are truncated together
-    next_policy: bool  # the dual step weighs Q of pi_t with pi_{t+1}
-    dual_step: float  # the dual step size; below zero it is eta
-    data_first: bool  # an episode's own data count in the step that follows it
-    latest: bool  # a threshold is estimated by the last episode's samples alone, instead of all
-    slips: bool | None  # the entropy is averaged with pi^2, and added once more after the last step (joint, spread)
-    greedy: bool | None  # plan by dynamic programming after each episode, instead of mirror steps
-
-
-@kernel(inline=True)
-def width(settings, n, spread, sure):
-    """The bonus phi of reward and utilities after n >= 1 visits.
-
-    (b_0 + b_1) / sqrt(n). ``variance``: b_0 / sqrt(n) + b_1 spread / sqrt(n) + b_3 / n with ``spread`` the sum over
-    successors of sqrt(p (1 - p)). ``anytime``: b_0 (phi spread + 5 phi^2), phi^2 = (2 log log max(2n, e) + b_1) / n,
-    with ``spread`` the sum of sqrt(p). With ``sure`` the mean is known and only the part of the transitions is left:
-    without b_0 in the first two, and all of the third.
-    """
-    bonus = settings.form.bonus
-    scale = np.sqrt(1.0 / n)
-    own = 0.0 if sure else bonus[0]
-    if settings.form.variance:
-        return own * scale + bonus[1] * spread * scale + bonus[3] / n
-    if settings.form.anytime:
-        square = (2.0 * np.log(np.log(max(2.0 * n, np.e))) + bonus[1]) / n
-        return bonus[0] * (np.sqrt(square) * spread + 5.0 * square)
-    return own * scale + bonus[1] * scale
-
-
-@kernel(inline=True)
-def unvisited(settings, h, m, q):
-    """The truncated values of an action never tried at step h, in ``q`` (W,).
-
-    Its bonus is that of N = 1. With ``spread``, ``q`` brings the mean value of the next step's states along.
-    """
-    phi = width(settings, 1.0, np.sqrt(float(settings.S)) if settings.form.anytime else 0.0, False)
-    for j in range(m + 2):
-        cap = settings.caps[h * settings.W + j]
-        own = settings.form.bonus[2] if j == m + 1 else phi
-        after = q[j] if settings.spread else 0.0
-        q[j] = cap if settings.form.optimistic else min(own + after, cap)
-
-
-@kernel(inline="late")
-def set_known_base(core, settings, row, n, spread, phi):
-    """:func:`set_base` where something is known; n = max(N, 1).
-
-    A mean that is known has no bonus of its own. With full optimism at N = 0, what is not known of a mean counts as 1,
-    what follows as the largest value there is; where the transitions are known, nothing of what follows is unknown.
-    """
-    counts, policy, work = core.counts, core.policy, core.work
-    W, m, A_C = settings.W, policy.lam.size, settings.A * settings.C
-    following = float(counts.n_cells.size - row // A_C - 1)  # the largest value after this step
-    blind = False
-    if settings.form.optimistic:
-        blind = counts.n_visits[row] == 0.0
-    rest = width(settings, n, spread, True)
-    if blind:
-        rest = 0.0 if settings.known_p else following
-    for j in range(1 + m):
-        mean = settings.known[j, row] if settings.known.size > 0 else np.nan
-        if not np.isnan(mean):
-            work.base[row * W + j] = mean + rest
-        elif blind:
-            work.base[row * W + j] = 1.0 + rest
-        else:
-            work.base[row * W + j] = (counts.sum_r[row] if j == 0 else counts.sum_d[j - 1, row]) / n + phi
-    if blind and not settings.known_p:
-        work.base[row * W + 1 + m] = settings.caps[row // A_C * W + 1 + m]
-    else:
-        work.base[row * W + 1 + m] = settings.form.bonus[2] * np.sqrt(1.0 / n)
-
-
-@kernel(inline="late")
-def set_missing_bases(core, settings, row, n, spread):
-    """:func:`set_base` for utilities of which a sample was missing in a row; n = max(N, 1).
-
-    Mean and bonus of a utility are over its own samples, what the bonus has for the transitions is over all visits;
-    with ``anytime`` both are one, over the samples. Without any sample the utility is what it is at N = 0: the bonus of
-    one visit, or 1 with full optimism.
-    """
-    counts, policy, work = core.counts, core.policy, core.work
-    rest = width(settings, n, spread, True)
-    for i in range(policy.lam.size):
-        samples = counts.n_visits[row] - n_missing(counts, i, row)
-        known = settings.known.size > 0 and not np.isnan(settings.known[1 + i, row])
-        if samples < counts.n_visits[row] and not known:
-            of_mean = settings.form.bonus[0] * np.sqrt(1.0 / max(samples, 1.0)) + rest
-            if settings.form.anytime:
-                of_mean = width(settings, max(samples, 1.0), spread, False)
-            mean = counts.sum_d[i, row] / max(samples, 1.0) + of_mean
-            if settings.form.optimistic and samples == 0.0:
-                mean = 1.0 + rest
-            work.base[row * settings.W + 1 + i] = mean
-
-
-@kernel(inline=True)
-def set_base(core, settings, row):
-    """r-bar = r^ + phi, d-bar = d^ + phi, and phi_p log A for the entropy (eq. 6 of the paper), of a tried row."""
-    counts, policy, work = core.counts, core.policy, core.work
-    W, m = settings.W, policy.lam.size
-    inverse, base, pool_count = counts.inverse, work.base, counts.pool_count
-    spread = 0.0
-    if settings.form.anytime and counts.n_visits[row] == 0.0:
-        spread = np.sqrt(float(settings.S))
-    elif (settings.form.variance or settings.form.anytime) and counts.n_visits[row] > 0.0 and not settings.known_p:
-        if settings.form.slips and row // (settings.A * settings.C) + 1 == counts.n_cells.size:
-            s, a = counts.state_of[counts.n_cells.size - 1, row % settings.C], row // settings.C % settings.A
-            for following in range(settings.S):
-                spread += np.sqrt(work.last[s, a, following] * inverse[row])
-        for k in range(counts.start[row], counts.start[row] + counts.length[row]):
-            share = pool_count[k] * inverse[row]
-            spread += np.sqrt(share * (1.0 - share) if settings.form.variance else share)
-    n = max(counts.n_visits[row], 1.0)
-    phi = width(settings, n, spread, False)
-    if settings.revealed:
-        set_known_base(core, settings, row, n, spread, phi)
-    else:
-        base[row * W] = counts.sum_r[row] * inverse[row] + phi
-        for i in range(m):
-            base[row * W + 1 + i] = counts.sum_d[i, row] * inverse[row] + phi
-        base[row * W + 1 + m] = settings.form.bonus[2] * np.sqrt(inverse[row])
-    if counts.missing.size > 0:
-        set_missing_bases(core, settings, row, n, spread)
-
-
-@kernel
-def set_all_bases(core, settings):
-    """:func:`set_base` for every tried row: what is not stored in files."""
-    counts = core.counts
-    A_C = settings.A * settings.C
-    for h in range(counts.n_cells.size):
-        for k in range(h * A_C, h * A_C + counts.n_tried[h]):
-            set_base(core, settings, np.int64(counts.tried[k]))
+__all__ = ["estimate", "evaluate_step", "first_plan", "learn", "observe_primal_dual", "record", "record_only"]
 
 
 @kernel(inline="late")
 def record(core, settings, states, actions, rewards, utilities, thresholds):
     """Add one episode's data (Alg. 1, line 8). ``thresholds`` is (m, H), or of size 0 where none are observed."""
-    counts, work = core.counts, core.work
+    counts = core.counts
     if settings.form.latest and thresholds.size > 0:
         counts.alpha_sum[:] = 0.0
         counts.alpha_count[:] = 0.0
     count_episode(core, settings, states, actions, rewards, utilities, thresholds)
     H = actions.size
     if settings.form.slips and not settings.known_p:
-        s, a = states[H - 1], actions[H - 1]
-        if counts.n_visits[row_of(core, settings, H - 1, s, a)] == 1.0:
-            work.last[s, a] = 0.0  # every state alike until now, where something is known
-        work.last[s, a, states[H]] += 1.0
+        count_slip(core, settings, states, actions)
     for h in range(H):
         set_base(core, settings, row_of(core, settings, h, states[h], actions[h]))
 
@@ -199,10 +48,12 @@ def record_only(core, settings, episode):
 @kernel(inline=True)
 def uniform_entropy(settings, h, s):
     """The entropy of a state never visited, over the actions that are allowed there."""
+    if settings.form.slips:
+        return slipped_uniform_entropy(settings, h, s)
     n = settings.A
     if settings.masked:
         n = n_allowed(settings, h, s)
-    return np.log(float(n)) / (n if settings.form.slips else 1.0)
+    return np.log(float(n))
 
 
 @kernel(inline="late")
@@ -247,41 +98,9 @@ def clear_forbidden(core, settings, h):
 @kernel(inline=True)
 def cell_entropy(core, settings, h, cell):
     """The entropy of a cell of step h, as it enters the cell's value."""
-    policy = core.policy
-    disorder = policy.entropy[cell]
     if settings.form.slips:
-        disorder = 0.0
-        for a in range(settings.A):
-            row = (h * settings.A + a) * settings.C + cell - h * settings.C
-            disorder -= policy.pi[row] * policy.pi[row] * policy.logits[row]
-    return disorder
-
-
-@kernel(inline="late")
-def slip_after(core, settings, tau, q):
-    """``core.work.after``: the values after the last step, which should be zero; ``q`` receives their mean."""
-    counts, work = core.counts, core.work
-    h = counts.n_cells.size - 1
-    total = 0.0
-    for s in range(settings.S):
-        c = np.int64(counts.cell_of[h, s]) - 1
-        disorder = uniform_entropy(settings, h, s)
-        if c >= 0:
-            disorder = cell_entropy(core, settings, h, h * settings.C + c)
-        work.after[s] = tau * disorder
-        total += work.after[s]
-    q[0] = total / settings.S
-
-
-@kernel(inline="late")
-def expected_after(core, settings, h, row):
-    """The expectation of ``core.work.after`` after a row of the last step."""
-    counts, work = core.counts, core.work
-    s, a = counts.state_of[h, row % settings.C], row // settings.C % settings.A
-    total = 0.0
-    for following in range(settings.S):
-        total += work.last[s, a, following] * work.after[following]
-    return total * counts.inverse[row]
+        return slipped_entropy(core, settings, h, cell)
+    return core.policy.entropy[cell]
 
 
 @kernel(inline=True)
@@ -331,9 +150,7 @@ def evaluate_step(core, settings, h, weights, q, entropy_weight):
     if settings.form.slips:
         slipped = h + 1 == counts.n_cells.size
     if slipped:  # as if it were earned at the last step
-        for k in range(h * A * C, h * A * C + n_tried[h]):
-            row = np.int64(tried[k])
-            base[row * W] += expected_after(core, settings, h, row)
+        add_slip(core, settings)
     row_values(
         tried, tried_cell, h * A * C, n_tried[h], start, length, inverse, pi, pool_cell, pool_count, values, base, W,
         caps, h, weights, y,
@@ -436,7 +253,7 @@ def evaluate_optimistic(core, settings, weights, q, tau, keep, eta, move):
             elif move:
                 move_policy(core, settings, h, keep, eta)
                 move = not again  # once
-        if settings.spread and h > 0:
+        if settings.even and h > 0:
             mean_after(core, settings, h, tau, q)
 
 

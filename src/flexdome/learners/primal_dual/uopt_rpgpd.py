@@ -105,7 +105,7 @@ class UOptRPGPD(PrimalDualLearner):
             bonus=(scale, 2.0 * math.log(48.0 * S**2 * A * H / delta), 0.0),
             dual_bound=LARGEST if dual_bound is None else dual_bound,
             anytime=True,
-            spread=True,
+            even=True,
             joint=True,
             next_policy=True,
             data_first=True,

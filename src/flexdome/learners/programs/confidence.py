@@ -46,7 +46,7 @@ class Estimates:
     known_p: bool
 
     @property
-    def untried(self) -> npt.NDArray[np.bool_]:
+    def unsampled(self) -> npt.NDArray[np.bool_]:
         """(1 + m, H, S, A): where nothing is known of a mean."""
         where: npt.NDArray[np.bool_] = ~self.known_f[:, None, None, None] & (self.samples == 0.0)
         return where
@@ -85,12 +85,12 @@ def estimates(problem: Problem, records: Records) -> Estimates:
     return Estimates(records.n_visits, samples, n, n_f, records.n_next / n[..., None], f, costs, seen, known, False)
 
 
-def bernstein(est: Estimates, log: float, *, spread: float = 2.0, rest: float = 14.0 / 3.0) -> Float:
-    """(H, S, A, S): ``spread`` sqrt(p^ (1 - p^) L / n) + ``rest`` L / n, 0 where the transitions are known."""
+def bernstein(est: Estimates, log: float, *, factor: float = 2.0, rest: float = 14.0 / 3.0) -> Float:
+    """(H, S, A, S): ``factor`` sqrt(p^ (1 - p^) L / n) + ``rest`` L / n, 0 where the transitions are known."""
     if est.known_p:
         return np.zeros_like(est.p)
     n = est.n[..., None]
-    beta: Float = spread * np.sqrt(est.p * (1.0 - est.p) * log / n) + rest * log / n
+    beta: Float = factor * np.sqrt(est.p * (1.0 - est.p) * log / n) + rest * log / n
     return beta
 
 

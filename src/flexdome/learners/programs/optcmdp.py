@@ -63,7 +63,7 @@ class OptimisticSet:
     def means(self, est: Estimates) -> Float:
         """(1 + m, H, S, A) optimistic rewards and utilities."""
         means = est.f + self.scale * est.width(np.sqrt(self.log / est.n_f))
-        return np.where(est.untried, np.maximum(means, 1.0), means) if self.optimistic else means
+        return np.where(est.unsampled, np.maximum(means, 1.0), means) if self.optimistic else means
 
     def transitions(self, est: Estimates) -> TransitionSet:
         """The models that are possible."""

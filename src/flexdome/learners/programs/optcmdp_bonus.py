@@ -86,7 +86,7 @@ class OptCMDPBonus(ProgramLearner):
         f = est.f + self._bonus(est)
         if self._optimistic:
             remaining = np.arange(self.problem.horizon, 0, -1.0)[:, None, None]
-            f = np.where(est.untried, np.maximum(f, remaining), f)
+            f = np.where(est.unsampled, np.maximum(f, remaining), f)
         best = known_program(est.p, f, self.initial(), self.thresholds, self._mask)
         return Plan.single(self._policy_of(best.occupancy), best.multipliers, best.values)
 

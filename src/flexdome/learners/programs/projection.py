@@ -137,15 +137,13 @@ def project(
     log_p = np.log(p)
     theta = np.zeros(H * S + alpha.size)
     least = log_x.min(axis=(1, 2), where=log_x > -np.inf, initial=np.inf)
-    spread = float((log_x.max(axis=(1, 2)) - least).max() + np.ptp(log_p))
-    if not spread <= FARTHEST:
-        raise ConvergenceError(
-            f"the KL projection has exponents {spread:.3g} apart; at most {FARTHEST:g} can be solved"
-        )
-    heat = max(spread / GENTLE, 1.0)
+    apart = float((log_x.max(axis=(1, 2)) - least).max() + np.ptp(log_p))
+    if not apart <= FARTHEST:
+        raise ConvergenceError(f"the KL projection has exponents {apart:.3g} apart; at most {FARTHEST:g} can be solved")
+    heat = max(apart / GENTLE, 1.0)
     while True:
         dual = _Dual(transitions, log_x / heat, log_p / heat, mu, u, alpha)
-        precise = max(TOLERANCE, ROUNDING * (spread / heat + float(np.abs(theta).max())))
+        precise = max(TOLERANCE, ROUNDING * (apart / heat + float(np.abs(theta).max())))
         theta = _minimise(dual, theta, precise if heat == 1.0 else ROUGH)
         if heat == 1.0:
             break
@@ -153,7 +151,7 @@ def project(
         theta, heat = theta * (heat / cooler), cooler
     if not dual.residual(theta) <= ENOUGH:
         raise ConvergenceError(
-            f"the KL projection of exponents {spread:.3g} apart stopped with a residual of {dual.residual(theta):.3g}"
+            f"the KL projection of exponents {apart:.3g} apart stopped with a residual of {dual.residual(theta):.3g}"
         )
     rows = np.where(dual.reached[..., None, None], dual.rows, p)
     rows[-1] = p[-1]

@@ -353,7 +353,7 @@ class ProxDOME(Learner):
 
     def _planned(self) -> Float:
         uniform = 1.0 / self.problem.actions if self.problem.allowed is None else self.problem.uniform
-        pi: Float = frozen(self.model.spread(self.model.core.policy.pi, uniform))
+        pi: Float = frozen(self.model.by_state(self.model.core.policy.pi, uniform))
         return pi
 
     @property
@@ -382,7 +382,7 @@ class ProxDOME(Learner):
     @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
-        return self.model.spread(self.own.seen if self.choices.shared else self.model.core.counts.n_visits, 0.0)
+        return self.model.by_state(self.own.seen if self.choices.shared else self.model.core.counts.n_visits, 0.0)
 
     @changing
     def observe(self, episode: Episode) -> None:
@@ -481,7 +481,7 @@ class ProxDOME(Learner):
         counts = self.model.core.counts
         with np.errstate(invalid="ignore", divide="ignore"):
             means = counts.sum_d / counts.n_visits
-        return np.array([self.model.spread(row, np.nan) for row in means])
+        return np.array([self.model.by_state(row, np.nan) for row in means])
 
     def _infeasible(self) -> bool:
         """Whether even the plan that aims at the utilities alone is short, margins on its side and not against it.
@@ -512,14 +512,14 @@ class ProxDOME(Learner):
         if problem.transitions is None:
             most = most + (reward + utilities) * rest
         visits = self.visits
-        data = self.model.spread(core.counts.n_visits, 0.0)
+        data = self.model.by_state(core.counts.n_visits, 0.0)
         added = core.work.base.reshape(-1, W)[:, 0] - core.work.base.reshape(-1, W)[:, problem.constraints + 1]
         return Beliefs(
             value=float(self.own.report.value[0]),
             utilities=status.utilities,
             thresholds=status.thresholds,
             margin=status.margin,
-            widths=np.where((data > 0) & (not self.choices.certain), self.model.spread(added, 0.0), most),
+            widths=np.where((data > 0) & (not self.choices.certain), self.model.by_state(added, 0.0), most),
             visits=visits,
         )
 

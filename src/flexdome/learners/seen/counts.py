@@ -115,7 +115,7 @@ class OptimisticModel:
         self.reserve()
 
     def settings(
-        self, problem: Problem, dual_bound: float, spread: bool = False, form: Any = None, off: bool | None = None
+        self, problem: Problem, dual_bound: float, even: bool = False, form: Any = None, off: bool | None = None
     ) -> Settings:
         """The constants of a learner on this model; ``off`` is what a switch is that is not on."""
         H, S, A = self.shape
@@ -133,7 +133,7 @@ class OptimisticModel:
             W=self.W,
             S=S,
             wide=self.W > BLOCK or off,
-            spread=spread or off,
+            even=even or off,
             caps=caps.ravel(),
             dual_bound=dual_bound,
             thresholds=np.array(problem.thresholds),
@@ -187,8 +187,8 @@ class OptimisticModel:
                 core.policy.entropy[h * C : h * C + S] = np.log(n)
         if problem.transitions is not None:
             self._know_transitions(problem.transitions)
-        elif settings.spread:
-            self.spread_untried()
+        elif settings.even:
+            self.lead_evenly()
         set_bases(self.core, settings)
 
     def rows(self, h: int) -> npt.NDArray[np.int64]:
@@ -218,7 +218,7 @@ class OptimisticModel:
         core.counts.pool[1] = 0  # no list will grow
         self.reserve()
 
-    def spread_untried(self) -> None:
+    def lead_evenly(self) -> None:
         """One list of all states for each step but the last, and the rows never visited that lead there."""
         H, S, A = self.shape
         core = self.core
@@ -297,7 +297,7 @@ class OptimisticModel:
         counts.start[rows], counts.capacity[rows] = start, capacity
         counts.pool[0] = self._tidy = used
 
-    def spread(self, rows: Float, elsewhere: float | Float) -> Float:
+    def by_state(self, rows: Float, elsewhere: float | Float) -> Float:
         """(H, S, A) from an array over rows; ``elsewhere`` where a state was never visited."""
         H, S, A = self.shape
         by_cell = rows.reshape(H, A, self.C)

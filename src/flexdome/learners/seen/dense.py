@@ -26,8 +26,8 @@ def dense_counts(problem: Problem, model: OptimisticModel, episodes: int, shared
             f"counts at most {MOST_COUNTS}"
         )
     counts = model.core.counts
-    visits = model.spread(counts.n_visits, 0.0)
-    sums = np.stack([model.spread(array, 0.0) for array in (counts.sum_r, *counts.sum_d)])
+    visits = model.by_state(counts.n_visits, 0.0)
+    sums = np.stack([model.by_state(array, 0.0) for array in (counts.sum_r, *counts.sum_d)])
     successors = np.zeros((H, S, A, S))
     if problem.transitions is None:
         for h, s in zip(*np.nonzero(counts.cell_of[: H - 1]), strict=True):
@@ -38,7 +38,7 @@ def dense_counts(problem: Problem, model: OptimisticModel, episodes: int, shared
                 successors[h, s, a, following] = counts.pool_count[at]
     missing = None
     if counts.missing.any():
-        missing = np.stack([np.zeros((H, S, A)), *(model.spread(array, 0.0) for array in counts.missing)])
+        missing = np.stack([np.zeros((H, S, A)), *(model.by_state(array, 0.0) for array in counts.missing)])
     if shared:
         visits, sums, successors = visits[-1:], sums[:, -1:], successors[:1]
         missing = None if missing is None else missing[:, -1:]

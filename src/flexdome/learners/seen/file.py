@@ -65,7 +65,7 @@ def model_state(model: OptimisticModel, known_p: bool) -> Arrays:
     if counts.missing.any():
         state["missing"] = counts.missing[:, rows]
     if core.work.last.size and not known_p:
-        state["last"] = core.work.last * (model.spread(core.counts.n_visits, 0.0)[-1] > 0.0)[..., None]
+        state["last"] = core.work.last * (model.by_state(core.counts.n_visits, 0.0)[-1] > 0.0)[..., None]
     return state
 
 
@@ -157,8 +157,8 @@ def restore_model(
         core.work.last[:] = last
         _place_successors(model, rows, length, pool_cell, pool_count)
         core.counts.inverse[rows[listed]] = 1.0 / np.maximum(n_visits[listed], 1.0)
-        if settings.revealed and settings.spread:
-            model.spread_untried()
+        if settings.revealed and settings.even:
+            model.lead_evenly()
     core.policy.logits[rows], core.policy.pi[rows] = logits, pi
     core.policy.entropy[cells], core.policy.untried[cells] = entropy, untried
     core.policy.lam[:], core.policy.plan[:], core.counts.alpha_sum[:], core.counts.alpha_count[:] = (

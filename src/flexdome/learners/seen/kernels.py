@@ -15,7 +15,7 @@ entropy, padding), which is what :func:`~flexdome.kernels.lanes.row_value` wants
 differ. Every cell is then there from the start, the cell of a state has its number, and every row is among the tried
 ones: with n = max(N, 1), a known mean in its base, and no successors while N = 0. Known transitions are
 successors with probabilities in the place of counts and 1 in the place of 1 / N; they are never counted. With
-``spread`` the rows with N = 0 of a step share one list of all states, which a row drops on its first visit.
+``even`` the rows with N = 0 of a step share one list of all states, which a row drops on its first visit.
 
 **What is forbidden.** A row of an action that is not allowed has pi = 0 and the logit ``FORBIDDEN``, and keeps them; it
 is never visited, so that it is never among the tried ones (but where something is revealed, when all rows are).
@@ -120,7 +120,7 @@ class Settings(NamedTuple):
     W: int
     S: int
     wide: bool | None  # W is more than one block
-    spread: bool | None  # an action never tried leads to every state alike, instead of nowhere
+    even: bool | None  # an action never tried leads to every state alike, instead of nowhere
     caps: np.ndarray  # (H * W,) truncation of each value at each step
     dual_bound: float
     thresholds: np.ndarray  # (m,) known ones, NaN where estimated
@@ -204,7 +204,7 @@ def count_visit(core, settings, h, c, a, following):
             counts.tried_cell[h * A * C + counts.n_tried[h]] = h * C + c
             counts.n_tried[h] += 1
             policy.untried[h * C + c] -= policy.pi[row]
-        elif settings.spread and not settings.known_p:  # no longer every state alike
+        elif settings.even and not settings.known_p:  # no longer every state alike
             counts.start[row], counts.length[row] = 0, 0
     counts.n_visits[row] += 1.0
     if settings.known_p:

@@ -37,14 +37,14 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
     (eta, tau, eps), out, played = borrow(schedules), borrow(out), borrow(played)
     states, actions, rewards, utilities = buffers.states, buffers.actions, buffers.rewards, buffers.utilities
     step, alpha = buffers.step, buffers.alpha
-    weights, v, untried = step[0], step[1], step[2]
+    weights, v, q = step[0], step[1], step[2]
     H, m, pool = actions.size, core.policy.lam.size, core.counts.pool
     for t in range(begin, eta.size):
         if pool[0] + H * max(2 * pool[1], TOGETHER) > core.counts.pool_cell.size:
             return t
         observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
         learn(
-            core, settings, eta[t], tau[t], eps[t], weights, v, untried, alpha, states, actions, rewards, utilities,
+            core, settings, eta[t], tau[t], eps[t], weights, v, q, alpha, states, actions, rewards, utilities,
             observed,
         )  # fmt: skip
         for j in range(1 + m):
