@@ -31,6 +31,13 @@ def _first_row(p, h):
     return h * p.shape[1] * p.shape[2] if p.shape[0] > 1 else 0
 
 
+@kernel(inline=True)
+def _begin(mu, q):
+    """``q[0] = mu``, number by number: for whole arrays Numba compiles a message with their shapes, for a second."""
+    for s in range(mu.size):
+        q[0, s] = mu[s]
+
+
 @kernel
 def greedy_backward(p, nxt, f, w, allowed, actions, advantage, v):
     """One backward pass that maximises ``sum_j w_j V_{f_j}`` over the allowed actions.
@@ -80,7 +87,7 @@ def occupancy_forward(p, nxt, mu, pi, x, q):
     """Occupancy ``x[h, s, a]`` of the policy ``pi``; ``q`` is (2, S) work."""
     p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     H, S, A = pi.shape
-    q[0] = mu
+    _begin(mu, q)
     for h in range(H):
         first = _first_row(p, h)
         q_next = q[(h + 1) % 2]
@@ -99,7 +106,7 @@ def occupancy_deterministic(p, nxt, mu, actions, weight, x, q):
     p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     H, S = actions.shape
     A = p.shape[2]
-    q[0] = mu
+    _begin(mu, q)
     for h in range(H):
         first = _first_row(p, h)
         q_next = q[(h + 1) % 2]
@@ -117,7 +124,7 @@ def evaluate_deterministic(p, nxt, mu, f, actions, values, q):
     """Value of every f_j under the policy ``actions[h, s]``: ``values[j]``; q is (2, S) work."""
     p_flat, nxt_flat, K = p.reshape(-1), nxt.reshape(-1), p.shape[3]
     n_f, H, S, A = f.shape
-    q[0] = mu
+    _begin(mu, q)
     values[:] = 0.0
     for h in range(H):
         first = _first_row(p, h)
@@ -142,7 +149,7 @@ def evaluate_policies(p, nxt, mu, f, policies, values, q):
     x = np.empty(SA)
     dense = np.empty(0, dtype=np.int32)
     for n in range(policies.shape[0]):
-        q[0] = mu
+        _begin(mu, q)
         for j in range(n_f):
             values[n, j] = 0.0
         for h in range(H):

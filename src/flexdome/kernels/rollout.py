@@ -69,7 +69,7 @@ def draw_allowed(settings, h, s, u):
     return last
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def exact_values(settings, cell_of, pi, C, p, nxt, f, mu, values, q, x):
     """V_r and every V_d of the current policy under the true model, from one forward pass: ``values`` (1 + m,).
 
@@ -125,7 +125,7 @@ def step(p, p_flat, nxt_flat, f, uniforms, t, h, s, a, rewards, utilities):
     return transition(p_flat, nxt_flat, first + s * A + a, p.shape[3], u_next[t, h])
 
 
-@kernel(inline=True)
+@kernel(inline="late")
 def roll_out(settings, cell_of, pi, C, starts, start_p, p, nxt, f, uniforms, t, states, actions, rewards, utilities):
     """One episode of the current policy in the true model.
 
@@ -162,7 +162,8 @@ class Buffers(NamedTuple):
     step: np.ndarray  # (3, W): weights, estimated values, untried values
     alpha: np.ndarray  # (m,)
     none: np.ndarray  # (0, 0)
-    kept: np.ndarray  # (TOGETHER, H * S * A) policies to be evaluated together; of size 0 where each is at once
+    together: bool | None  # policies are evaluated together; None where each is at once, and no kernel for it compiled
+    kept: np.ndarray  # (TOGETHER, H * S * A) those that wait; these arrays are of size 0 where none does
     pending: np.ndarray  # (1 + TOGETHER,) int64, how many there are, and of which episodes
     kept_values: np.ndarray  # (TOGETHER, 1 + m)
     kept_q: np.ndarray  # (2, S * TOGETHER)
@@ -196,11 +197,18 @@ def keep_policy(core, settings, truth, t, out, buffers):
     pending[0] = b + 1
     pending[1 + b] = t
     if b + 1 == TOGETHER:
-        finish(truth, out, buffers)
+        evaluate_kept(truth, out, buffers)
+
+
+@kernel(inline=True)
+def finish(truth, out, buffers):
+    """At the end of a chunk: the policies that still wait."""
+    if buffers.together:
+        evaluate_kept(truth, out, buffers)
 
 
 @kernel
-def finish(truth, out, buffers):
+def evaluate_kept(truth, out, buffers):
     """Evaluate the policies that wait, and write V_r and V_d of each to its row of ``out``."""
     p, _, f, mu = truth
     pending, values = buffers.pending, buffers.kept_values
@@ -223,8 +231,9 @@ def write_policy(core, settings, truth, t, exact, out, buffers):
     m = lam.size
     for i in range(m):
         out[t, 1 + m + i] = lam[i]
-    if exact[t] and buffers.kept.size > 0:
-        keep_policy(core, settings, truth, t, out, buffers)
+    if buffers.together:
+        if exact[t]:
+            keep_policy(core, settings, truth, t, out, buffers)
     elif exact[t]:
         exact_values(
             settings, core.counts.cell_of, core.policy.pi, settings.C, p, nxt, f, mu, values, buffers.q, buffers.x

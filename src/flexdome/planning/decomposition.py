@@ -19,6 +19,7 @@ ones so far, which stops them from jumping about when there are several constrai
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +88,13 @@ class Mixture:
         return x
 
 
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view that is not written to, so that kernels are compiled for such arrays alone."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 @dataclass
 class Oracle:
     """Backward passes over one model, and every policy they found.
@@ -103,6 +111,7 @@ class Oracle:
     cheap_passes: int = 0
 
     def __post_init__(self) -> None:
+        self.model = Model(*(_read_only(array) for array in self.model))
         _n_f, H, S, A = self.model.f.shape
         self._work = np.zeros((2, S))
         self._advantage = np.zeros((H, S, A))

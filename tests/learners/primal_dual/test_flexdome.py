@@ -397,7 +397,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "too few rewards": ({"rewards": [0.5]}, "rewards has shape (1,); it must be (4,)"),
     "rewards that are words": ({"rewards": ["a"] * 4}, "rewards has dtype <U1; it must hold real numbers"),
     "a utility below zero": ({"utilities": [[0.5] * 4, [0, -0.1, 0, 0]]}, "utilities[1, 1] is -0.1; it must lie"),
-    "a utility that is inf": ({"utilities": [[0.5] * 4, [0, math.inf, 0, 0]]}, "utilities[1, 1] is inf; it must be"),
+    "a utility that is inf": ({"utilities": [[0.5] * 4, [0, math.inf, 0, 0]]}, "utilities[1, 1] is inf; it must lie"),
     "the utilities of one constraint": ({"utilities": [0.5] * 4}, "utilities has shape (4,); it must be (2, 4)"),
     "no thresholds": ({"thresholds": None}, "thresholds is missing; this problem has thresholds that must be"),
     "a threshold that is inf": ({"thresholds": [0.5, math.inf]}, "thresholds[1] is inf; it must be finite"),

@@ -114,7 +114,7 @@ def initial_value(core, settings, tau, v, q):
     W, m = settings.W, policy.lam.size
     v[:] = 0.0
     for k in range(settings.starts.size):
-        disorder = uniform_entropy(settings, 0, settings.starts[k])
+        disorder = uniform_entropy(settings, np.int64(0), settings.starts[k])
         c = np.int64(counts.cell_of[0, settings.starts[k]]) - 1
         for j in range(m + 2):
             value = work.values[c * W + j] if c >= 0 else q[j]

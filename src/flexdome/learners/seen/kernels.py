@@ -291,7 +291,7 @@ def count_episode(core, settings, states, actions, rewards, utilities, threshold
     H, cell_of = actions.size, counts.cell_of
     c = np.int64(cell_of[0, states[0]]) - 1
     if c < 0:
-        c = new_cell(core, settings, 0, states[0])
+        c = new_cell(core, settings, np.int64(0), states[0])  # a literal 0 would be compiled for by itself
     for h in range(H):
         following = np.int64(-1)
         if h + 1 < H:

@@ -96,6 +96,7 @@ def buffers_of(cmdp: CMDP, W: int = BLOCK) -> Buffers:
         step=np.zeros((3, W)),
         alpha=np.zeros(m),
         none=np.zeros((0, 0)),
+        together=large or None,
         kept=np.zeros((beside, H * S * A if large else 0)),
         pending=np.zeros(1 + beside, dtype=np.int64),
         kept_values=np.zeros((beside, 1 + m)),
