@@ -22,6 +22,18 @@ def seconds(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+def processor_seconds(function: Callable[[], Any]) -> float:
+    """One call's processor time, that of child processes it waits for included: what others run does not count."""
+
+    def spent() -> float:
+        child = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.process_time() + child.ru_utime + child.ru_stime
+
+    start = spent()
+    function()
+    return spent() - start
+
+
 def paired(reference: Callable[[], Any], ours: Callable[[], Any], repeats: int) -> tuple[float, float, float]:
     """Median seconds of both, and the median of the ratios of neighbouring runs."""
     pairs = np.array([(seconds(reference), seconds(ours)) for _ in range(repeats)])
