@@ -35,6 +35,8 @@ def measured(family: str, seed: int, learner: str, episodes: int) -> dict[str, A
     name, options = LEARNERS[learner]
     cmdp = fd.make_cmdp(id, seed=seed, **more)
     safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    if name == "suredome" and not cmdp.thresholds[0].is_fixed:  # it has to be told what law samples have: normal
+        options = options | {"threshold_scale": [law.parameters[1] for law in cmdp.thresholds]}
     made = fd.make_learner(name, cmdp.problem(), episodes=episodes, seed=seed, safe_policy=safe, **options)
     history = fd.simulate(made, cmdp, seed=seed)
     return {
@@ -50,16 +52,20 @@ def measured(family: str, seed: int, learner: str, episodes: int) -> dict[str, A
 
 
 def table(rows: list[dict[str, Any]], learners: list[str]) -> list[str]:
-    """Means, and the worst violation, over the seeds that there are."""
+    """Means with their range, and the worst violation, over the seeds that there are."""
     lines = [f"| family | {' | '.join(learners)} | the safe policy alone |", "|---" * (len(learners) + 2) + "|"]
     for family in FAMILIES:
         cells = []
         for learner in learners:
             some = [row for row in rows if row["family"] == family and row["learner"] == learner]
-            mean = {name: np.mean([row[name] for row in some]) for name in ("regret", "last")} if some else None
             worst = max((row["violation"] for row in some), default=0.0)
-            told = "-" if mean is None else f"{mean['regret']:,.0f} / {worst:.3g} / {mean['last']:.2f} % ({len(some)})"
-            cells.append(told)
+            regret, last = ([row[name] for row in some] for name in ("regret", "last"))
+            cells.append(
+                f"{np.mean(regret):,.0f} ({min(regret):,.0f} to {max(regret):,.0f}) / {worst:.3g} / "
+                f"{np.mean(last):.2f} % ({len(some)})"
+                if some
+                else "-"
+            )
         alone = [row["alone"] for row in rows if row["family"] == family]
         if alone:
             lines.append(f"| {family} | {' | '.join(cells)} | {np.mean(alone):,.0f} |")
@@ -85,7 +91,7 @@ def main() -> None:
                     rows.append(measured(family, seed, learner, given.episodes))
                     with given.store.open("a") as file:
                         print(json.dumps(rows[-1]), file=file, flush=True)
-    print("regret / worst violation / last gap in % of H (runs)\n")
+    print("regret (range) / worst violation / last gap in % of H (runs)\n")
     print(*table([row for row in rows if row["episodes"] == given.episodes], given.learners), sep="\n")
 
 
