@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import replace
 
@@ -205,6 +206,7 @@ def test_a_sampled_threshold_is_bounded_from_above(declared):
     draws = np.random.default_rng(3).uniform(0.4, 1.0, 9)
     for draw in draws:
         learner.observe(fd.Episode(**{**episode("sampled"), "thresholds": np.full((2, 3), draw)}))
+        assert learner.thresholds[1] <= declared.get("threshold_range", (0.0, 3.0))[1]
     level, n = math.log(2.0 / 0.08), len(draws)
     if "threshold_scale" in declared:  # Robbins' normal mixture, rho = 50
         width = 0.5 * math.sqrt(2.0 * (n + 50.0) * (level + 0.5 * math.log(1.0 + n / 50.0))) / n
@@ -252,6 +254,8 @@ def test_a_candidate_is_given_up_where_it_is_two_standard_errors_behind(count, s
     book.earned[1] = [count, 0.0, spread]
     assert learner.ledger.at(1).error == pytest.approx(0.1)
     assert learner._is_behind(1, learner.thresholds) is behind
+    book.reward[1], book.earned[1] = 2.0, [300.0, 0.0, 0.0]  # as good as what is known, and no doubt about it
+    assert learner._is_behind(1, learner.thresholds) is False
 
 
 # -- SureDOME ------------------------------------------------------------------------------------------------------
@@ -499,3 +503,158 @@ def test_a_plan_to_learn_takes_every_plausible_action(seed):
     assert not plan.meets
     held = np.where(seen.seen, seen.f, 0.5)
     np.testing.assert_allclose(plan.values, model_values(Model(seen.p, NO_SUCCESSORS, held, problem.initial), policy))
+
+
+# -- what is played and told ---------------------------------------------------------------------------------------
+
+
+def test_draws_depend_on_the_seed_and_the_episode_alone():
+    learner = sure(seed=5)
+    stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([5, int.from_bytes(b"GUAR")]))).random(9)
+    np.testing.assert_array_equal(learner.coins(4), stream[:4])
+    learner.episode = 3
+    np.testing.assert_array_equal(learner.coins(6), stream[3:])
+
+
+def test_what_is_told_is_that_of_the_mixture():
+    learner = sure()
+    book = learner.ledger.book
+    book.reward[:2], book.bound[:2] = [1.0, 2.0], [[0.8, 0.9], [0.1, 0.3]]
+    book.now[:] = 0.0, 1.0, 0.25
+    status = learner.status()
+    assert (status.base, status.other, status.weight, status.bases, status.episode) == (0, 1, 0.25, 1, 1)
+    assert status.candidate
+    assert status.reward == 1.25
+    np.testing.assert_allclose(status.bounds, [0.625, 0.75])
+    weights, policies = learner.mixture
+    assert weights.tolist() == [0.75, 0.25]
+    np.testing.assert_array_equal(policies, book.policies[:2])
+    book.now[:], book.bound[1] = [0.0, 1.0, 1.0], 3.0
+    weights, policies = learner.mixture
+    assert weights.tolist() == [1.0]
+    np.testing.assert_array_equal(policies, book.policies[1:2])
+    np.testing.assert_array_equal(learner.policy, book.policies[1])
+    assert not learner.status().candidate
+
+
+def test_a_guard_holds_its_candidate_for_what_the_learner_believes():
+    learner = guarded()
+    for _ in range(3):
+        learner.observe(fd.Episode(**episode()))
+    believed = learner.learner.beliefs()
+    learner.episode = 50
+    learner.settle()
+    guess = learner.ledger.policies[-1].guess
+    np.testing.assert_allclose(guess[:, 0], np.clip(believed.utilities / H, 0.01, 0.99))
+    assert learner.ledger.book.belief[2] == believed.value
+
+
+def test_a_belief_that_no_utility_can_have_is_cut(monkeypatch):
+    learner = guarded()
+    off = replace(learner.learner.beliefs(), utilities=np.array([-0.5, 7.0]))
+    monkeypatch.setattr(type(learner.learner), "beliefs", lambda self: off)
+    learner.episode = 50
+    learner.settle()
+    assert learner.ledger.policies[-1].guess[:, 0].tolist() == [0.01, 0.99]
+
+
+def test_an_episode_that_refutes_a_promise_is_refused_whole():
+    lie = fd.SafePolicy(safe().policy, np.array([2.9, 2.9]))
+    learner = fd.SureDOME(told(), episodes=500, safe_policy=lie)
+    learner.ledger.book.now[:] = 0.0, 0.0, 1.0
+    learner.settle = lambda: None  # the safe policy is played for ever
+    one = fd.Episode(**{**episode(), "utilities": np.full((M, H), 0.4)})
+    for _ in range(48):  # as many as do not refute it, at one in a million
+        learner.observe(one)
+    with pytest.raises(fd.ValidationError, match=r"safe_policy.utilities\[0\] is 2.9; its 49 episodes show"):
+        learner.observe(one)
+    assert learner.episode == learner.ledger.book.earned[0, 0] == 48
+    assert learner.visits.sum() == 48 * H
+
+
+@pytest.mark.parametrize("kind", [fd.SureDOME, Guarded])
+def test_the_defaults_are_those_that_are_documented(kind):
+    given = inspect.signature(kind).parameters
+    assert (given["episodes"].default, given["seed"].default, given["delta"].default) == (80_000, 0, 0.05)
+    assert inspect.signature(fd.Guard).parameters["delta"].default == 0.05
+
+
+@pytest.mark.parametrize("why", ["certified", "behind", "neither"])
+def test_a_guard_goes_on_without_a_candidate_that_is_decided(why):
+    learner = guarded()
+    book = learner.ledger.book
+    book.bound[1] = 3.0 if why == "certified" else 0.1
+    book.reward[:2] = 2.0, 0.5 if why == "behind" else 3.0
+    book.earned[1] = 400.0, 200.0, 100.0  # a standard error of nothing
+    learner.settle()
+    assert book.places[kernels.KEEN] == (why == "neither")
+    assert learner.status().candidate == (why == "neither")
+    if why != "neither":
+        assert learner.ledger.now[1] == (1 if why == "certified" else 0)
+
+
+# -- epochs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("played", "t", "begins"), [(4, 9, False), (5, 9, True), (4, 10, True), (0, 0, False)])
+def test_an_epoch_ends_with_its_aim_or_its_time(played, t, begins):
+    learner = sure()
+    places = learner.ledger.book.places
+    places[[kernels.AIM, kernels.UNTIL]] = 5, 10
+    learner.ledger.book.earned[1, 0], learner.episode = played, t
+    learner.settle()
+    assert learner.ledger.frozen == 1 + begins
+
+
+def test_a_main_policy_has_sixty_episodes_at_least():
+    learner = sure(explore_scale=0.0)
+    places = learner.ledger.book.places
+    learner.episode, places[[kernels.MAIN, kernels.KEEN]] = 10, 1
+    learner._begin(1, ALPHA)
+    assert places[[kernels.CURRENT, kernels.KEEN, kernels.AIM, kernels.UNTIL]].tolist() == [1, 1, 60, 70]
+    assert learner.least == 60
+    places[kernels.KEEN] = 0
+    assert learner.least < 0.0
+
+
+@pytest.mark.parametrize(("plan", "main", "pays"), [(6.0, 5.0, True), (5.0, 5.0, False), (6.0, 7.0, False)])
+def test_a_plan_pays_where_it_brings_more_than_the_main_policy(plan, main, pays, monkeypatch):
+    learner = sure()
+    learner.ledger.book.reward[:2] = 0.0
+    learner.ledger.book.earned[1, 0] = 33.0
+    asked = []
+    monkeypatch.setattr(
+        fd.SureDOME, "_brings", lambda self, *given: asked.append(given) or (main if len(given) == 7 else plan)
+    )
+    proposal = planner.Proposal(np.full((H, S, A), 0.5), np.array([1.5, 0.8, 0.9]), np.zeros(M), True)
+    assert learner._pays(proposal, 1, ALPHA) is pays
+    assert asked[0][2] == 33.0
+    assert asked[0][3] == learner.ledger.level(1)
+
+
+@pytest.mark.parametrize(("earned", "pays"), [(1.0, False), (0.9, True)])
+def test_a_plan_pays_where_it_brings_more_than_what_is_played(earned, pays, monkeypatch):
+    learner = sure()
+    learner.ledger.book.reward[:2] = earned, 0.0
+    monkeypatch.setattr(fd.SureDOME, "_brings", lambda self, *given: 200.0)
+    proposal = planner.Proposal(np.full((H, S, A), 0.5), np.array([1.5, 0.8, 0.9]), np.zeros(M), True)
+    assert learner._pays(proposal, 0, ALPHA) is pays
+
+
+def test_what_was_counted_is_told():
+    cmdp, known = sampled()
+    learner = fd.SureDOME(cmdp.problem(), episodes=50, safe_policy=known)
+    for _ in range(2):
+        learner.observe(fd.Episode(**episode("sampled")))
+    one = episode("sampled")
+    counted, means, believed = learner.seen_counts(), learner.utility_means(), learner.beliefs()
+    assert counted.episodes == 2
+    np.testing.assert_allclose(counted.alpha_sum[1], 2 * 0.5)
+    np.testing.assert_allclose(counted.alpha_count[1], 2)
+    spread = planner.sketch(learner.problem, learner.records).spread[0]
+    for h, s, a in np.ndindex(H, S, A):
+        n = 2.0 * ((one["states"][h], one["actions"][h]) == (s, a))
+        assert counted.visits[h, s, a] == n
+        np.testing.assert_allclose(means[:, h, s, a], one["utilities"][:, h] if n else np.nan)
+        assert believed.widths[h, s, a] == pytest.approx(0.15 * spread * math.sqrt((H - h) / max(n, 1.0)))
+    assert not believed.margin.any()
