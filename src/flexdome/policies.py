@@ -33,7 +33,7 @@ __all__ = ["FORMATS", "Policy", "draw_action"]
 Float = npt.NDArray[np.float64]
 FORMAT, VERSION = "flexdome-policy", 1
 ROWS = 1e-9
-LONGEST = 2**28  # entries of what is no array yet
+LONGEST_SERIES = 2**28  # entries of what is no array yet
 
 
 def draw_action(pi: Float, u: float) -> int:
@@ -252,8 +252,8 @@ def _shown(value: Any) -> str:
 def _floats(name: str, value: Any) -> Float:
     """A fresh float64 array of real numbers; NaN is one."""
     try:
-        if not isinstance(value, np.ndarray) and isinstance(value, Sized) and len(value) > LONGEST:
-            raise ValidationError(f"{name} has {len(value)} entries; at most {LONGEST} are made an array")
+        if not isinstance(value, np.ndarray) and isinstance(value, Sized) and len(value) > LONGEST_SERIES:
+            raise ValidationError(f"{name} has {len(value)} entries; at most {LONGEST_SERIES} are made an array")
         raw = np.asarray(value)
     except ValidationError:
         raise

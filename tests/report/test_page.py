@@ -180,7 +180,7 @@ def test_curves_give_way_where_the_rest_of_the_page_is_large(store, monkeypatch)
     for fewer in (20_000, 60_000):
         monkeypatch.setattr(page_module, "LARGEST", len(wide.html.encode()) - fewer)
         narrow = make_page(store)
-        assert len(narrow.html.encode()) <= page_module.LARGEST
+        assert len(narrow.html.encode()) <= page_module.LARGEST_PAGE
         assert narrow.detail < wide.detail
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from flexdome.cmdp.validation import shown
+from flexdome.cmdp.validation import LARGEST, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["LARGEST", "as_table", "check_column", "only_row"]
 
-LARGEST = 1e100  # of any number in a table, so that nothing made of it overflows
 KINDS: dict[Any, tuple[Callable[[pl.DataType], bool], str]] = {
     pl.String: (lambda kind: kind == pl.String, "a text"),
     pl.Boolean: (lambda kind: kind == pl.Boolean, "true or false"),

@@ -25,8 +25,8 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from flexdome.analysis.frames import LARGEST, as_table
-from flexdome.cmdp.validation import Float, as_array, as_int, as_text, check_range
+from flexdome.analysis.frames import as_table
+from flexdome.cmdp.validation import LARGEST, Float, as_array, as_int, as_text, check_range
 from flexdome.errors import ValidationError, unknown_name
 
 __all__ = ["CUMULATIVE", "METRICS", "Series", "constraint_metrics", "metric_label", "series_of"]

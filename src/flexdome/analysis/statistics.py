@@ -16,8 +16,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from flexdome.analysis.frames import LARGEST
-from flexdome.cmdp.validation import Float, as_array, as_float, as_int, as_items, check_range, check_room, shown
+from flexdome.cmdp.validation import (
+    LARGEST,
+    Float,
+    as_array,
+    as_float,
+    as_int,
+    as_items,
+    check_range,
+    check_room,
+    shown,
+)
 from flexdome.errors import FlexDOMEError, ValidationError
 
 __all__ = [

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.archive import PathLike, read_arrays, replacing
-from flexdome.cmdp.episode import LARGEST, refuse_impossible
+from flexdome.cmdp.episode import refuse_impossible
 from flexdome.cmdp.problem import as_problem
-from flexdome.cmdp.validation import Float, as_array, as_raw, as_series, clipped, frozen, shown
+from flexdome.cmdp.validation import LARGEST, Float, as_array, as_raw, as_series, clipped, frozen, shown
 from flexdome.errors import FileFormatError, ValidationError
 
 __all__ = ["Recorded", "as_recorded", "load_episodes", "save_episodes"]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.units import Quantity
 from flexdome.cmdp.validation import (
+    LARGEST,
     LARGEST_SIZE,
     RANGE_TOLERANCE,
     Float,
@@ -29,7 +30,6 @@ __all__ = ["Episode", "Scaled", "refuse_impossible"]
 
 Index = npt.NDArray[np.int64]
 LONGEST_FILLED = 2**26  # steps that an episode is filled up to
-LARGEST = 1e100  # a threshold sample beyond it counts as that much, so that no sum of samples overflows
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from flexdome.cmdp.validation import Float, as_array, as_float, as_items, check_range, one_of, shown
+from flexdome.cmdp.validation import LARGEST, Float, as_array, as_float, as_items, check_range, one_of, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["Threshold", "as_threshold"]
@@ -29,7 +29,6 @@ LAWS = {
     "uniform": ("low", "high"),
     "two-point": ("p", "low", "high"),
 }
-LARGEST = 1e100  # of any number in a law, so that no sample and no mean can overflow
 
 
 @dataclass(frozen=True)

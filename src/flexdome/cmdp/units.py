@@ -20,12 +20,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from flexdome.cmdp.validation import Float, as_array, as_float, as_items, as_text, instance_of, shown
+from flexdome.cmdp.validation import LARGEST, Float, as_array, as_float, as_items, as_text, instance_of, shown
 from flexdome.errors import ValidationError
 
 __all__ = ["Quantity", "Units", "as_quantities"]
 
-LARGEST = 1e100  # of a bound of a range, so that no total overflows
 MOST = 1000  # constraints
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from flexdome.errors import ValidationError
 
 __all__ = [
+    "LARGEST",
     "LARGEST_SIZE",
     "Float",
     "Int",
@@ -48,6 +49,7 @@ Kind = TypeVar("Kind")
 ROW_TOLERANCE = 1e-9
 ROW_TOLERANCE_FLOAT32 = 1e-5
 RANGE_TOLERANCE = 1e-9  # of the width of a range
+LARGEST = 1e100  # of a number that is given, so that nothing made of a few of them overflows
 LARGEST_SIZE = 2**31 - 1  # of S, A and H: states are kept as int32
 TECHNICAL = 1e50  # a bound above this is there against overflow: nobody who gave -1 wants to hear of it
 LONGEST_TEXT = 10_000  # characters of what somebody is to read

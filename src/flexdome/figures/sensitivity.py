@@ -8,8 +8,8 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from flexdome.analysis.frames import LARGEST, as_table, check_column
-from flexdome.cmdp.validation import as_float, shown
+from flexdome.analysis.frames import as_table, check_column
+from flexdome.cmdp.validation import LARGEST, as_float, shown
 from flexdome.errors import ValidationError
 from flexdome.figures.axes import label_with_factor, symlog
 from flexdome.figures.style import TWO_COLUMNS, as_width, drawing, legend_above, new_figure, styles_for

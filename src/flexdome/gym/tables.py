@@ -25,6 +25,7 @@ import numpy as np
 
 from flexdome.cmdp import CMDP
 from flexdome.cmdp.validation import (
+    LARGEST,
     Float,
     as_array,
     as_distribution,
@@ -40,7 +41,6 @@ from flexdome.errors import ValidationError
 __all__ = ["TableCMDP", "Units", "calls_with_reward", "from_gymnasium"]
 
 DENSE = 2**16  # numbers: up to here transitions are a dense array
-LARGEST = 1e100  # of a reward
 
 Cost = Callable[..., float]
 

@@ -22,7 +22,7 @@ __all__ = ["Torn", "as_record", "read_records"]
 
 MAGIC = b"FDJ1"
 HEAD = struct.Struct("<4sIII")
-LARGEST = 2**32 - 1
+LARGEST_RECORD = 2**32 - 1
 PIECE = 2**20  # bytes read at once
 
 
@@ -35,8 +35,8 @@ class Torn(NamedTuple):
 
 def as_record(body: bytes) -> bytes:
     """The bytes of a record."""
-    if len(body) > LARGEST:
-        raise ValidationError(f"a record of {len(body)} bytes is too large; at most {LARGEST} are taken")
+    if len(body) > LARGEST_RECORD:
+        raise ValidationError(f"a record of {len(body)} bytes is too large; at most {LARGEST_RECORD} are taken")
     head = HEAD.pack(MAGIC, len(body), zlib.crc32(body), 0)[:12]
     return head + zlib.crc32(head).to_bytes(4, "little") + body
 

@@ -23,7 +23,7 @@ from scipy.special import xlogy
 
 from flexdome.cmdp.mask import Bool, kernel_mask
 from flexdome.cmdp.model import CMDP, Model
-from flexdome.cmdp.validation import Float, as_array, as_float, as_positive, check_range, frozen
+from flexdome.cmdp.validation import LARGEST, Float, as_array, as_float, as_positive, check_range, frozen
 from flexdome.errors import ConvergenceError, ValidationError
 from flexdome.kernels import bellman
 from flexdome.planning.decomposition import FEASIBILITY
@@ -35,7 +35,6 @@ __all__ = ["SaddlePoint", "saddle_point"]
 TOLERANCE = 1e-10
 LARGEST_RESIDUAL = 1e-8
 MAX_NEWTON = 200
-LARGEST = 1e100  # of tau, margin and dual bound, so that nothing made of them overflows
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ LABELS = {
     "weak_violation": "Weak violation, cumulative",
 }
 ONE = {"each": "Violation of each episode", "sum": "Strong violation, cumulative"}
-LONGEST = 2**32 - 1
+LONGEST_CURVE = 2**32 - 1
 Detail = tuple[int, int]  # stretches of a mean, and of a single seed (0: none are shown)
 
 
@@ -50,8 +50,8 @@ def label_of(metric: str) -> str:
 
 def curves_of(store: Reader, spec: ExperimentSpec, detail: Detail) -> dict[str, dict[str, Any]]:
     """By environment, metric and learner: ``{"mean": curve, "seeds": {seed: curve}}`` of the runs that there are."""
-    if spec.episodes > LONGEST:
-        raise ValidationError(f"{spec.name} has {spec.episodes} episodes; a page shows at most {LONGEST}")
+    if spec.episodes > LONGEST_CURVE:
+        raise ValidationError(f"{spec.name} has {spec.episodes} episodes; a page shows at most {LONGEST_CURVE}")
     found: dict[str, dict[str, Any]] = {}
     coarse, fine = (stretches(spec.episodes, max(count, 1)) for count in (detail[1], detail[0]))
     for runs in _groups(store, spec):

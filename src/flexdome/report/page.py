@@ -28,7 +28,7 @@ from flexdome.report.sentences import statements
 __all__ = ["Page", "make_page", "write_report"]
 
 BUDGET = 3_200_000  # characters of curves
-LARGEST = 5_000_000  # bytes of a page, as promised
+LARGEST_PAGE = 5_000_000  # bytes of a page, as promised
 FINEST, FINEST_SEED, COARSEST = 240, 80, 8  # stretches
 MEAN_POINT, SEED_POINT = 16.0, 32.0 / 3.0  # characters of a point: twelve and eight bytes in base64
 MEAN_NAME, SEED_NAME = 100.0, 16.0  # and of what stands around a curve
@@ -55,8 +55,8 @@ def write_report(
     """
     target = store.path / "report.html" if path is None else as_path("path", path)
     data = make_page(store, skipped, first=first).html.encode()
-    if len(data) > LARGEST and skipped is not None:
-        skipped(f"nothing, but {target} has {len(data):,} bytes: there are too many curves for {LARGEST:,}")
+    if len(data) > LARGEST_PAGE and skipped is not None:
+        skipped(f"nothing, but {target} has {len(data):,} bytes: there are too many curves for {LARGEST_PAGE:,}")
     write_whole(target, data)
     return target
 
@@ -94,7 +94,7 @@ def make_page(
         data.append(_data(spec, results, numbers))
     name = store.path.resolve().name
     rest = len(document(name, [*sections, about((0, 0))], {"experiments": data}, live).encode())
-    detail = _detail(store, specs, min(budget, LARGEST - rest))
+    detail = _detail(store, specs, min(budget, LARGEST_PAGE - rest))
     for part, (spec, _) in zip(data, begun, strict=True):
         part["curves"] = curves_of(store, spec, detail)
         part["metrics"] = [

@@ -14,6 +14,7 @@ import numpy as np
 
 from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import (
+    LARGEST,
     Float,
     as_array,
     as_float,
@@ -31,7 +32,6 @@ __all__ = ["LARGEST", "LARGEST_SCALE", "Margin", "Power", "Schedules", "theorem1
 Function = Callable[[Any], Any]
 MOST_CONSTRAINTS = 10**6
 LARGEST_SCALE = 1e95  # of an option that multiplies one of the following, so that the error names the option
-LARGEST = 1e100  # of any step size, weight, margin, bonus and multiplier, so that nothing made of them overflows
 
 
 @dataclass(frozen=True)
