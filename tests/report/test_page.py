@@ -178,7 +178,7 @@ def test_the_page_says_how_curves_were_thinned_and_gives_way_to_a_small_budget(s
 def test_curves_give_way_where_the_rest_of_the_page_is_large(store, monkeypatch):
     wide = make_page(store)
     for fewer in (20_000, 60_000):
-        monkeypatch.setattr(page_module, "LARGEST", len(wide.html.encode()) - fewer)
+        monkeypatch.setattr(page_module, "LARGEST_PAGE", len(wide.html.encode()) - fewer)
         narrow = make_page(store)
         assert len(narrow.html.encode()) <= page_module.LARGEST_PAGE
         assert narrow.detail < wide.detail
