@@ -51,7 +51,8 @@ class NaiveProxDOME:
         self.var_r, self.var_d = np.zeros((H, S, A)), np.zeros((m, H, S, A))
         self.alphas = []
         self.lam, self.logged = np.zeros(m), 0
-        self.all_d, self.first_d = [], []  # all utilities seen, and those of first tries
+        self.all_d, self.first_d = [], []  # all utilities seen, and those of first tries; NaN where there is none
+        self.n_d = np.zeros((m, H, S, A))  # samples of each utility
         if problem.utilities is not None:
             self.first_d = list(np.asarray(problem.utilities).reshape(m, -1).T)
             self.all_d = self.first_d
@@ -77,7 +78,7 @@ class NaiveProxDOME:
             most = np.nanmax([0.0, each[i], *(d[i] for d in self.all_d)])
             if most <= 1e-30:
                 most = 1.0
-            first = np.array([d[i] for d in self.first_d])
+            first = np.array([d[i] for d in self.first_d if not np.isnan(d[i])])
             n = len(first)
             self.top[i] = most
             self.middle[i] = (most / 2 + first.sum()) / (n + 1)
@@ -90,8 +91,9 @@ class NaiveProxDOME:
         """Noise of one observation, its variance over that of the means, and the centre, of every step."""
         means, spreads = (self.r, self.var_r) if j == 0 else (self.d[j - 1], self.var_d[j - 1])
         for h in range(0 if self.known_f[j] else self.H):
-            tried = self.N[h] > 0
-            n, x = self.N[h][tried], means[h][tried]
+            samples = self.N[h] if j == 0 else self.n_d[j - 1, h]
+            tried = samples > 0
+            n, x = samples[tried], means[h][tried]
             if not n.size:
                 continue
             self.centre[j, h] = np.average(x, weights=n / (n + self.ratio[j, h]))
@@ -123,8 +125,10 @@ class NaiveProxDOME:
             return self.told_f[j]
         seen, centre = self.r if j == 0 else self.d[j - 1], self.centre[j][:, None, None]
         ratio = self.ratio[j][:, None, None]
-        weight = np.maximum(self.N, 1.0) + ratio
-        return np.where(self.N > 0, (self.N * seen + ratio * centre) / weight, otherwise)
+        n = self.N if j == 0 else self.n_d[j - 1]
+        if j > 0:  # where it was missing in every visit
+            otherwise = np.where(self.N > 0, self.middle[j - 1], otherwise)
+        return np.where(n > 0, (n * seen + ratio * centre) / (np.maximum(n, 1.0) + ratio), otherwise)
 
     def record(self, episode):
         visited = np.zeros(self.N.shape, dtype=bool)
@@ -142,11 +146,18 @@ class NaiveProxDOME:
                 self.samples[k][states[h]][actions[h]].append([r[h], *d[:, h]])
                 if not self.known_f[1]:
                     self.all_d.append(d[:, h])
-                    if self.N[at] == 1:
-                        self.first_d.append(d[:, h])
                 table = np.array(self.samples[k][states[h]][actions[h]])
                 self.r[at], self.var_r[at] = table[:, 0].mean(), table[:, 0].var()
-                self.d[(slice(None), *at)], self.var_d[(slice(None), *at)] = table[:, 1:].mean(0), table[:, 1:].var(0)
+                first = np.full(self.m, np.nan)
+                for i in range(self.m):
+                    there = table[~np.isnan(table[:, 1 + i]), 1 + i]
+                    self.n_d[(i, *at)] = there.size
+                    if there.size:
+                        self.d[(i, *at)], self.var_d[(i, *at)] = there.mean(), there.var()
+                    if there.size == 1 and not np.isnan(d[i, h]):
+                        first[i] = d[i, h]
+                if not self.known_f[1] and not np.isnan(first).all():
+                    self.first_d.append(first)
                 if k + 1 < self.H:
                     self.N_next[(*at, after)] += 1
         if episode.thresholds is not None:
@@ -182,18 +193,24 @@ class NaiveProxDOME:
             v = v - (p * v).sum(-1, keepdims=True)
             return (p * v * (w - (p * w).sum(-1, keepdims=True))).sum(-1) * (self.told_p is None)
 
-        def shrunk(w, v):
+        def shrunk(w, v, n=n):
             return (n * w + self.kappa * v[:, None, None]) / (n + self.kappa)
 
-        def prior(j):
+        def prior(j, n=n):
             return (self.c_prior * self.doubt(j, L)) ** 2 / (12 * n)
+
+        k = [n, *(n if known else np.maximum(x, 1.0) for x, known in zip(self.n_d, self.known_f[1:], strict=True))]
 
         m, V, U = self.m, self.V, self.U
         noise = np.zeros((1 + m, *n.shape))
         for j in np.flatnonzero(~self.known_f):
-            noise[j] = shrunk(self.var_r if j == 0 else self.var_d[j - 1], self.noise[j])
-            noise[j] *= n / (n + self.ratio[j][:, None, None])
-        sd = np.sqrt(noise[0]) + np.einsum("i,ihsa->hsa", self.lam, np.sqrt(noise[1:]))
+            noise[j] = shrunk(self.var_r if j == 0 else self.var_d[j - 1], self.noise[j], k[j])
+            noise[j] *= k[j] / (k[j] + self.ratio[j][:, None, None])
+            if j > 0:
+                noise[j] = np.where((self.n_d[j - 1] == 0) & (self.N > 0), self.b[j - 1] ** 2 / 12, noise[j])
+        sd = np.sqrt(noise[0])
+        for i in range(m):
+            sd = sd + self.lam[i] * np.sqrt(noise[1 + i] * n / k[1 + i])
         own = shared(V, V)
         each = [shared(U[i], U[i]) for i in range(m)]
         both = [shared(U[i], V) for i in range(m)]
@@ -203,8 +220,10 @@ class NaiveProxDOME:
         bonus = self.c_bonus / 2 if self.noisy else self.c_bonus
         self.bar = np.where(chosen, self.mean(0, 0.0) + bonus * np.sqrt(visits * variance / n), self.bar)
         for i in range(m):
-            error = shrunk(each[i], self.pooled[1 + i]) + prior(1 + i) + noise[1 + i]
-            self.s2[i] = np.where(chosen, error / n, self.s2[i])
+            error = (shrunk(each[i], self.pooled[1 + i], k[1 + i]) + prior(1 + i, k[1 + i]) + noise[1 + i]) / k[1 + i]
+            if not self.known_f[1 + i]:
+                error = np.where(self.n_d[i] > 0, error, self.doubt(1 + i, L) ** 2 / 12)
+            self.s2[i] = np.where(chosen, error, self.s2[i])
             owed = np.maximum(shrunk(both[i], L * self.pooled[1 + m + i]), 0) / np.sqrt(
                 np.maximum(variance * n, 1e-300)
             )

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flexdome.kernels.jit import kernel
-from flexdome.learners.seen.kernels import add_outcome, count_thresholds, count_visit, new_cell, record
+from flexdome.learners.seen.kernels import add_outcome, count_thresholds, count_visit, n_missing, new_cell, record
 
 __all__ = [
     "Choices",
@@ -157,6 +157,19 @@ class Proximal(NamedTuple):
     promise: np.ndarray  # (1 + m, SIZE) work, and the sequences of a safe policy that was given
 
 
+@kernel(inline="late")
+def known(settings, j, row):
+    """Whether mean j (0 the reward's) of a row is known; it is of all rows or of none."""
+    return settings.known.size > 0 and not np.isnan(settings.known[j, row])
+
+
+@kernel(inline="late")
+def n_samples(core, settings, row, j):
+    """How many observations there are of mean j (0 the reward's) of a row: its visits, less those that are missing."""
+    n = core.counts.n_visits[row]
+    return n if j == 0 or known(settings, j, row) else n - n_missing(core.counts, j - 1, row)
+
+
 @kernel(inline=True)
 def lagrangian(choices, scales, lam):
     """L, how much steps differ in r + lam . d, and the most that a step may bring of it."""
@@ -193,7 +206,7 @@ def pool_means(core, own, settings, choices, j, h):
     for again in range(2):
         for k in range(core.counts.n_tried[h]):
             row = np.int64(core.counts.tried[h * A * C + k])
-            n = core.counts.n_visits[row]
+            n = n_samples(core, settings, row, j)
             if n > 0.0:
                 x = (core.counts.sum_r[row] if j == 0 else core.counts.sum_d[j - 1, row]) / n
                 if again == 0:
@@ -248,7 +261,9 @@ def mean_of_row(core, own, settings, row, j, h):
     """Mean j of a row that was visited, shrunk towards the centre of its step, or what is known of it."""
     if known(settings, j, row):
         return settings.known[j, row]
-    n, centre = core.counts.n_visits[row], own.pools[2, j, h]
+    n, centre = n_samples(core, settings, row, j), own.pools[2, j, h]
+    if n == 0.0:  # of a utility that was missing whenever the row was visited
+        return own.scales.middle[j - 1]
     mean = (core.counts.sum_r[row] if j == 0 else core.counts.sum_d[j - 1, row]) / n
     ratio = own.pools[1, j, h]
     return mean if ratio == 0.0 else centre + (mean - centre) / (1.0 + ratio / n)
@@ -259,7 +274,9 @@ def noise_of_row(core, own, settings, choices, row, j, h):
     """Variance of observation j of a row, times what shrinking leaves of it; 0 where its mean is known."""
     if known(settings, j, row):
         return 0.0
-    n, m2 = core.counts.n_visits[row], own.m2_r[row] if j == 0 else own.m2_d[j - 1, row]
+    n, m2 = n_samples(core, settings, row, j), own.m2_r[row] if j == 0 else own.m2_d[j - 1, row]
+    if n == 0.0:
+        return own.scales.width[j - 1] ** 2 / 12.0
     return (m2 + choices.weight * own.pools[0, j, h]) / (n + choices.weight) / (1.0 + own.pools[1, j, h] / n)
 
 
@@ -308,12 +325,6 @@ def open_cells(core, own, settings, choices):
     """:func:`measure` and :func:`open_new`, for files and revealed parts."""
     measure(own, settings, core.counts.n_cells.size)
     open_new(core, own, settings, choices)
-
-
-@kernel(inline="late")
-def known(settings, j, row):
-    """Whether mean j (0 the reward's) of a row is known; it is of all rows or of none."""
-    return settings.known.size > 0 and not np.isnan(settings.known[j, row])
 
 
 @kernel(inline="late")
@@ -399,7 +410,10 @@ def refresh_row(core, own, settings, choices, row, h, L, bonus, sums):
     unbiased = n / (n - 1.0) if n > 1.0 else 0.0
     sd = np.sqrt(noise_of_row(core, own, settings, choices, row, 0, h))
     for i in range(m):
-        sd += core.policy.lam[i] * np.sqrt(noise_of_row(core, own, settings, choices, row, 1 + i, h))
+        noise, k = noise_of_row(core, own, settings, choices, row, 1 + i, h), n_samples(core, settings, row, 1 + i)
+        if k < n:  # the error of this mean is noise / k
+            noise *= n / max(k, 1.0)
+        sd += core.policy.lam[i] * np.sqrt(noise)
     V = mean_of(cell, count, start, length, inverse, values, W, 0)
     total = 0.0
     for k in range(start, start + length):
@@ -423,8 +437,12 @@ def refresh_row(core, own, settings, choices, row, h, L, bonus, sums):
             total += count[k] * gap * gap
             both += count[k] * gap * (values[cell[k] * W] - V)
         seen, both = total * inverse, both * inverse
-        prior = (choices.prior * doubt(core, own, settings, choices, row, h, 1 + i, L)) ** 2 / 12.0
-        own.s2[i, row] = (shrunk(n, seen, own.pooled[1 + i, h], prior, choices.weight) + noise) * inverse
+        wide, k = doubt(core, own, settings, choices, row, h, 1 + i, L), n_samples(core, settings, row, 1 + i)
+        prior = (choices.prior * wide) ** 2 / 12.0
+        if k > 0.0:  # visits without a sample count for nothing here
+            own.s2[i, row] = (shrunk(k, seen, own.pooled[1 + i, h], prior, choices.weight) + noise) * (1.0 / k)
+        else:
+            own.s2[i, row] = wide * wide / 12.0
         sums[1 + i] += seen * unbiased
         sums[1 + m + i] += both * unbiased / L
         both = (n * both + choices.weight * L * own.pooled[1 + m + i, h]) / (n + choices.weight)
@@ -525,14 +543,14 @@ def add_spread(core, own, settings, row, n, reward, utilities, h):
     """Running variances of a row that was just visited for the n-th time, of what is not known.
 
     With the new mean and the new count n, a sum of squared deviations grows by (x - mean)^2 n / (n - 1). The first try
-    of a row, and any utility smaller or larger than all before, counts for the units.
+    of a row, and any utility smaller or larger than all before, counts for the units. A utility that is NaN is missing.
     """
     scales = own.scales
     for i in range(core.policy.lam.size):
-        if not known(settings, 1 + i, row):
-            seen = utilities[i, h]
+        seen = utilities[i, h]
+        if not known(settings, 1 + i, row) and not np.isnan(seen):
             scales.high[i] = max(scales.high[i], seen)
-            if n == 1.0:
+            if n_samples(core, settings, row, 1 + i) == 1.0:
                 scales.count[i] += 1.0
                 gap = seen - scales.mean[i]
                 scales.mean[i] += gap / scales.count[i]
@@ -543,9 +561,10 @@ def add_spread(core, own, settings, row, n, reward, utilities, h):
             gap = reward - core.counts.sum_r[row] * inverse
             own.m2_r[row] += gap * gap * (n / (n - 1.0))
         for i in range(core.policy.lam.size):
-            if not known(settings, 1 + i, row):
-                gap = utilities[i, h] - core.counts.sum_d[i, row] * inverse
-                own.m2_d[i, row] += gap * gap * (n / (n - 1.0))
+            k = n_samples(core, settings, row, 1 + i)
+            if k > 1.0 and not known(settings, 1 + i, row) and not np.isnan(utilities[i, h]):
+                gap = utilities[i, h] - core.counts.sum_d[i, row] * (1.0 / k)
+                own.m2_d[i, row] += gap * gap * (k / (k - 1.0))
 
 
 @kernel

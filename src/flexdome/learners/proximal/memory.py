@@ -28,6 +28,7 @@ __all__ = ["NAMES", "SHORTEST", "Memory"]
 
 SHORTEST, PARTED, OWN_ERRORS = 16, 4.5, 3.0
 LOOK = 4  # episodes
+GONE = -1.0  # in a file: a sample that is missing
 NAMES = tuple(f"memory_{name}" for name in ("states", "actions", "rewards", "utilities", "thresholds", "misses"))
 Data = tuple[Any, ...]
 
@@ -82,6 +83,7 @@ class Memory:
         """Everything, as arrays by name."""
         none = np.full((self.constraints, self._horizon()), np.nan)
         columns: list[list[npt.NDArray[Any]]] = [[data[k] for data in self.data] for k in range(4)]
+        columns[3] = [np.where(np.isnan(part), GONE, part) for part in columns[3]]
         columns.append([data[4] if data[4].size else none for data in self.data])
         columns.append(list(self.misses))
         return {name: np.array(column) for name, column in zip(NAMES, columns, strict=True)}
@@ -101,7 +103,9 @@ class Memory:
         states = read.count("memory_states", (n, width), 0, S - 1)
         actions = read.count("memory_actions", (n, H), 0, A - 1)
         rewards = read.take("memory_rewards", (n, H), 0.0, LARGEST_SUM)
-        utilities = read.take("memory_utilities", (n, m, H), 0.0, LARGEST_SUM)
+        utilities = read.take("memory_utilities", (n, m, H), GONE, LARGEST_SUM)
+        read.agree("memory_utilities", (utilities >= 0.0) | (utilities == GONE), "must not be below 0")
+        utilities = np.where(utilities == GONE, np.nan, utilities)
         thresholds = np.asarray(state["memory_thresholds"], dtype=np.float64)
         misses = np.asarray(state["memory_misses"], dtype=np.float64)
         if width < H or thresholds.shape != (n, m, H) or misses.shape != (n, 2, m):

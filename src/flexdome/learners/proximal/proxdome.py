@@ -138,11 +138,18 @@ where there is room. How much a second try may differ from the first is not know
 the others of that step: the pooled variances. Where the multipliers are at their ceiling the plan has the largest
 smallest slack, in widths; and once a policy is known that is safe, only as much of such a plan is played as can be
 shown safe.
+
+Missing samples
+---------------
+A utility that is NaN in a step was not sampled there. With n the samples of d_i in a row and N its visits, all that is
+about d_i has n in the place of N: its mean, its noise, its standard error. A row that was visited and has no sample of
+d_i is taken for one never tried, as far as d_i goes. Reward and transitions count every visit. Sums of an episode that
+lacks a sample are not judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -225,6 +232,7 @@ class ProxDOME(Learner):
 
     id: ClassVar[str] = "proxdome"
     masks: ClassVar[bool] = True
+    gaps: ClassVar[bool] = True
     runner: ClassVar[str] = "flexdome.simulation.runners.proximal:Proximal"
     _optimum: Solution | None
 
@@ -403,6 +411,7 @@ class ProxDOME(Learner):
         assert self.memory is not None
         memory = self.memory.copy()
         memory.add(data, report.utilities.copy(), report.errors.copy())
+        self._begun([data])
         self.reserve()
         self._learn(data, by_given)
         self.memory = memory
@@ -417,6 +426,7 @@ class ProxDOME(Learner):
             self.model, self.settings, self.own = self._nothing_seen()
             for name in ("judged", "below", "promise"):  # of episodes played, not of what is remembered
                 getattr(self.own, name)[:] = getattr(before[2], name)
+            self._begun(memory.data)
             for data in memory.data:
                 self.reserve()
                 record_proximal(self.model.core, self.own, self.settings, self.choices, data)
@@ -441,8 +451,9 @@ class ProxDOME(Learner):
         for _ in range(PLANS if log else 0):
             self._plan()
 
-    def _begun(self, log: Iterable[tuple[Any, ...]]) -> None:
-        """Where the first state is estimated, count those of the episodes that are about to be learned from."""
+    def _begun(self, log: Sequence[tuple[Any, ...]]) -> None:
+        """Before these episodes are learned from: room for what is missing in them; first states that are estimated."""
+        self.model.expect(log)
         if self.problem.initial_estimated:
             self.settings.start_p[:] = self.initial(int(data[0][0]) for data in log)
 
@@ -480,7 +491,7 @@ class ProxDOME(Learner):
         """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
         counts = self.model.core.counts
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = counts.sum_d / counts.n_visits
+            means = counts.sum_d / self.model.samples()
         return np.array([self.model.by_state(row, np.nan) for row in means])
 
     def _infeasible(self) -> bool:
