@@ -28,7 +28,8 @@ types: $(READY)
 warm: $(READY)
 	$(BIN)/flexdome warmup
 
-# Changes every number, comparison and operator of the formulas, one at a time; under two hours on two cores.
+# Changes every number, comparison and operator of the formulas, one at a time: 7,000 changes, a second or more of
+# processor time each, so hours on two cores. `python -m benchmarks.mutants FILE...` does a part of it.
 mutants: $(READY)
 	$(BIN)/python -m benchmarks.mutants
 

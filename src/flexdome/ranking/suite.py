@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from flexdome.cmdp.validation import as_text, shown
+from flexdome.cmdp.validation import as_text, instance_of, shown, switch
 from flexdome.errors import ValidationError
 from flexdome.experiments import ExperimentSpec, LearnerSpec, ProblemSpec, named_experiment
 from flexdome.experiments.code import entry_of
@@ -55,6 +55,7 @@ def entry_learner(id: str, options: Mapping[str, Any] | None = None) -> LearnerS
 
 def entry_experiment(learner: LearnerSpec, quick: bool = False) -> ExperimentSpec:
     """The learner on the suite, or on a part of it that takes a few minutes."""
+    learner, quick = instance_of("learner", learner, LearnerSpec), switch("quick", quick)
     suite = named_experiment(SUITE[0])
     changes: dict[str, Any] = {"name": "rank-quick" if quick else "rank", "learners": (learner,)}
     changes["description"] = f"{learner.name} on the ranking's {'quick part' if quick else 'suite'}"
