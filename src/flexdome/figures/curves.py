@@ -78,7 +78,7 @@ def curves_figure(
     if not items:
         raise ValidationError("there are no rows to draw")
     named = as_items("metrics", metrics, "it must be names of metrics", MOST_METRICS)
-    labels = {as_text(f"metrics[{k}]", metric): metric_label(metric) for k, metric in enumerate(named)}
+    labels = dict(_labelled(f"metrics[{k}]", metric) for k, metric in enumerate(named))
     if not labels:
         raise ValidationError("metrics is empty; it must name what to draw")
     log = one_of("log", log, LOGS, "the axes that are logarithmic")
@@ -142,6 +142,15 @@ def comparison_figure(
 
 def _instantaneous(metric: str) -> bool:
     return metric == "gap" or metric.startswith("violation")
+
+
+def _labelled(where: str, metric: str) -> tuple[str, str]:
+    """A metric and its label; the error says where it stands."""
+    name = as_text(where, metric)
+    try:
+        return name, metric_label(name)
+    except ValidationError as error:
+        raise ValidationError(f"{where}: {error}") from None
 
 
 def _checked(where: str, row: Row, metrics: Iterable[str]) -> Row:
