@@ -410,3 +410,10 @@ def test_status_reads_well():
     assert "the safe policy that was given otherwise" in text
     assert "utility at least 5, threshold 5" in text
     assert "with confidence 0.95, threshold 5" in learner.status().text(verbose=True)
+
+
+def test_transitions_that_are_the_same_at_every_step_may_be_revealed():
+    cmdp = fd.make_cmdp("media-v1")
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    learner = fd.SureDOME(cmdp.problem(reveal=("transitions",)), episodes=20, safe_policy=safe)
+    assert fd.simulate(learner, cmdp).strong_violation[-1] <= 1e-9

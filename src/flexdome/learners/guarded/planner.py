@@ -90,7 +90,7 @@ def sketch(problem: Problem, records: Records) -> Sketch:
     spread = np.sqrt((FIRST_VISITS * SPREAD**2 + squares) / (FIRST_VISITS + total))
     unknown = np.arange(problem.horizon, 0, -1.0)[:, None, None]
     if problem.transitions is not None:
-        p, unknown = np.array(problem.transitions), np.ones_like(unknown)
+        p, unknown = np.array(problem.transitions, order="C"), np.ones_like(unknown)
     if problem.rewards is not None:
         f[0], spread[0] = problem.rewards, spread[0] * (problem.transitions is None)
     if problem.utilities is not None:
