@@ -27,7 +27,7 @@ def parts(problem):
     return mp.sqrt(H**3 * c_b), mp.sqrt(2 * H * mp.log(A) + m * (4 * H / X) ** 2), step, 4 * H / X
 
 
-@pytest.mark.parametrize("start", [1, 4])
+@pytest.mark.parametrize("start", [1, 2, 4])
 @pytest.mark.parametrize("problem", [SMALL, MANY], ids=["small", "many"])
 def test_the_first_two_terms_are_between_their_sum_and_one_term_more(problem, start):
     root, first, step, box = parts(problem)
@@ -57,6 +57,18 @@ def test_the_initial_term_is_more_than_zero_where_it_is_looked_at():
     assert th.violation_terms(PAPER, math.log(80_000), 0.1, 1).initial == -math.inf
 
 
+@pytest.mark.parametrize("start", [1, 4, 5, 8])
+def test_a_sum_of_one_term_is_that_term(start):
+    _, first, *_ = parts(SMALL)
+    spare = (parts(SMALL)[0] / 5 - parts(SMALL)[3]) / 2
+    H, t = mp.mpf(SMALL.horizon), mp.mpf(start)
+    alone = H ** mp.mpf(1.5) * first * (t + 1) ** mp.mpf(-0.5) - spare * t**-SIXTH
+    log_t = math.log(start) * (1.0 + 1e-15)  # not less than the logarithm, which is no float
+    found = th.violation_terms(SMALL, log_t, 0.1, start).initial
+    assert found == (pytest.approx(float(mp.log(alone)), abs=1e-9) if alone > 0 else -math.inf)
+    assert alone > 1 if start < 5 else alone < 1 if start == 5 else alone < 0
+
+
 def test_with_a_plan_beyond_any_the_statistical_term_is_what_log_t_leaves_open():
     root, *_ = parts(TINY)
     size, T = mp.mpf(4 * 1 * 2 * 1), mp.mpf(8) ** 40  # delta = 1
@@ -73,6 +85,18 @@ def test_with_a_plan_beyond_any_the_statistical_term_is_what_log_t_leaves_open()
     assert total <= bound <= total + error(1, 1) + error(last, 1)
     assert mp.fsum(error(t, t) for t in range(1, last + 2)) < bound
     assert th.violation_terms(TINY, float(mp.log(8) * 7), 1.0, 1).statistical == -math.inf
+
+
+def test_the_statistical_term_knows_the_size_of_the_problem_and_the_burn_in():
+    root, *_ = parts(SMALL)
+    size, log_T, start = mp.mpf(4 * 3 * 2 * 2) / mp.mpf(0.1), 90.0, 4
+    planned = (mp.log(size) + log_T) ** mp.mpf(0.25)
+    coefficient = 2 * root * planned - mp.mpf(17) / 5 * root * mp.log(size * start) ** mp.mpf(0.25)
+    last = int(mp.floor(mp.exp((mp.log(size) + log_T) * mp.mpf(10) ** 4 / mp.mpf(17) ** 4) / size))
+    assert 100 < last < 1_000
+    total = mp.fsum(coefficient * mp.mpf(t) ** -SIXTH for t in range(start, last + 1))
+    bound = mp.exp(mp.mpf(th.violation_terms(SMALL, log_T, 0.1, start).statistical))
+    assert total <= bound <= total + coefficient * (mp.mpf(start) ** -SIXTH + mp.mpf(last) ** -SIXTH)
 
 
 @pytest.mark.parametrize("problem", [PAPER, MANY], ids=["paper", "many"])

@@ -65,4 +65,5 @@ def margin_mixture(cmdp: CMDP, margin: float) -> Float:
     if margin > gap:
         raise ValidationError(f"margin is {margin:g}; no policy has more to spare than the Slater gap, {gap:g}")
     weight = margin / gap
-    return mix(cmdp, [solve(cmdp).policy, safe_policy(cmdp, gap * (1.0 - 1e-9)).policy], [1.0 - weight, weight])
+    slack = gap * (1.0 - 1e-9)  # as much as there is, but for rounding
+    return mix(cmdp, [solve(cmdp).policy, safe_policy(cmdp, slack).policy], [1.0 - weight, weight])
