@@ -1,4 +1,4 @@
-"""Sequences and the ranking: what no other file of the fuzz reaches, one argument at a time."""
+"""Sequences, the ranking, thinned curves: what no other file of the fuzz reaches, one argument at a time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from flexdome import certificates, ranking
 from flexdome.experiments import LearnerSpec, Store
+from flexdome.report import thinning as report
 from malformed import Call, listed
 
 
@@ -39,6 +40,11 @@ def extended(kind: Any) -> Callable[..., None]:
 def calls() -> dict[str, Call]:
     one, of = finals()["learner"][0], {"finals": ("learner",)}
     return {
+        "LowerSequence": Call(certificates.LowerSequence, {"delta": 0.1, "points": 8, "also": [0.3]}),
+        "Sequence": Call(certificates.Sequence, {"delta": 0.1, "low": 0.0, "high": 2.0, "points": 8, "also": [0.3]}),
+        "thin": Call(report.thin, {"values": np.array([0.0, 2.0, 1.0]), "starts": np.array([0, 1])}),
+        "stretches": Call(report.stretches, {"episodes": 100, "count": 5}),
+        "outdated": Call(ranking.outdated, {"table": finals()}, {"table": ("learner",)}, each=1),
         "LowerSequence.extend": Call(extended(certificates.LowerSequence), {"xs": np.array([0.5, 0.25])}),
         "Sequence.extend": Call(extended(certificates.Sequence), {"xs": np.array([0.5, 0.25])}),
         "entry_learner": Call(

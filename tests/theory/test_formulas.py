@@ -175,6 +175,7 @@ def test_the_burn_in_ends_with_the_very_first_episode_of_a_small_margin(problem,
 
 def test_a_margin_of_nothing_has_no_burn_in():
     assert th.burn_in_episode(PAPER, 0.1, 0.0) == 1
+    assert th.burn_in_episode(PAPER, 0.1) == th.burn_in_episode(PAPER, 0.1, 1.0)  # as stated, nothing is scaled
 
 
 @PROBLEMS

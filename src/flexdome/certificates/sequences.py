@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.certificates import kernels
-from flexdome.cmdp.validation import Float, as_array, as_float, as_int, check_range, one_of
+from flexdome.cmdp.validation import LARGEST, Float, as_array, as_float, as_int, check_range, one_of
 from flexdome.errors import ValidationError
 from flexdome.theory.constants import as_confidence
 
@@ -22,6 +22,7 @@ __all__ = ["POINTS", "LowerSequence", "Sequence", "betting_grid", "betting_lower
 Method = Literal["betting", "bernstein"]
 POINTS = 512  # of a grid
 NONE = np.zeros(0)
+NOTHING = 1e-300  # the largest bet against a mean is finite above it
 
 
 def betting_grid(points: int = POINTS, also: npt.ArrayLike = ()) -> Float:
@@ -31,7 +32,7 @@ def betting_grid(points: int = POINTS, also: npt.ArrayLike = ()) -> Float:
     """
     extra, _ = as_array("also", also)
     inner = np.arange(1, as_int("points", points, 2, 2**20)) / points
-    means = np.union1d(inner, extra[(extra > 0.0) & (extra < 1.0)])
+    means = np.union1d(inner, extra[(extra > NOTHING) & (extra < 1.0)])
     return np.array([means, kernels.CUT / means])
 
 
@@ -129,12 +130,12 @@ class Sequence:
         points: int = POINTS,
         also: npt.ArrayLike = (),
     ) -> None:
-        self.low = as_float("low", low)
-        self.high = as_float("high", high)
+        self.low, self.high = as_float("low", low, -LARGEST, LARGEST), as_float("high", high, -LARGEST, LARGEST)
         if not self.high > self.low:
             raise ValidationError(f"high is {self.high!r}; it must exceed low, {self.low!r}")
         share = as_confidence(delta) / 2.0
-        unit = (as_array("also", also)[0] - self.low) / (self.high - self.low)
+        between = as_array("also", also)[0]
+        unit = (np.clip(between, self.low, self.high) - self.low) / (self.high - self.low)
         self.below = LowerSequence(share, method, points, unit)
         self.above = LowerSequence(share, method, points, 1.0 - unit)
 

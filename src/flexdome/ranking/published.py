@@ -22,8 +22,8 @@ from flexdome.analysis.aggregation import GROWING
 from flexdome.analysis.frames import as_table
 from flexdome.analysis.statistics import growth_exponent
 from flexdome.cmdp.archive import as_path, write_whole
-from flexdome.cmdp.validation import as_items, instance_of
-from flexdome.errors import FlexDOMEError
+from flexdome.cmdp.validation import as_items, instance_of, shown
+from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.experiments import ExperimentSpec, RunSpec, Store
 from flexdome.experiments.code import code_of, said_code
 from flexdome.ranking.suite import suite_experiments
@@ -124,7 +124,11 @@ def outdated(table: pl.DataFrame) -> list[str]:
     table = as_table("table", table, {"learner": pl.String, "id": pl.String, "code": pl.String})
     found = []
     for learner, id, code in table.select("learner", "id", "code").unique(maintain_order=True).iter_rows():
-        then, now = json.loads(code), code_of(id)
+        try:
+            then = json.loads(code)
+        except ValueError:
+            raise ValidationError(f"table.code of {learner} is {shown(code)}; it must be JSON") from None
+        now = code_of(id)
         if then != now:
             found.append(f"{learner} ({said_code(then)}, now {said_code(now)})")
     return found

@@ -19,6 +19,7 @@ from flexdome.errors import ValidationError
 __all__ = ["stretches", "thin"]
 
 MOST = 10**6
+LONGEST = 2**53
 EARLY = 4  # one stretch in so many is for the start
 
 
@@ -30,7 +31,7 @@ def stretches(episodes: int, count: int) -> npt.NDArray[np.int64]:
     >>> stretches(1000, 4).tolist()
     [0, 1, 31, 250, 500, 750]
     """
-    episodes, count = as_int("episodes", episodes, 1), as_int("count", count, 1, MOST)
+    episodes, count = as_int("episodes", episodes, 1, LONGEST), as_int("count", count, 1, MOST)
     even = np.linspace(0, episodes, count, endpoint=False).astype(np.int64)
     early = (
         np.geomspace(1, episodes, count // EARLY + 1, endpoint=False).astype(np.int64)
@@ -40,7 +41,7 @@ def stretches(episodes: int, count: int) -> npt.NDArray[np.int64]:
     return np.unique(np.concatenate([[0], even, early]))
 
 
-def thin(values: npt.ArrayLike, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def thin(values: npt.ArrayLike, starts: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Indices to keep, ascending: first, last, and the lowest and highest of each stretch (they begin at ``starts``).
 
     >>> thin([0.0, 0.0, 9.0, 0.0, 0.0, -3.0, 0.0, 0.0], stretches(8, 1)).tolist()
@@ -49,10 +50,12 @@ def thin(values: npt.ArrayLike, starts: npt.NDArray[np.int64]) -> npt.NDArray[np
     series, _ = as_array("values", values)
     if series.ndim != 1 or not series.size:
         raise ValidationError(f"values has shape {series.shape}; it must be (T,), and not empty")
-    if not starts.size or starts[0] != 0 or starts[-1] >= series.size or np.any(np.diff(starts) <= 0):
-        raise ValidationError(f"starts must ascend from 0 to below {series.size}")
+    where, _ = as_array("starts", starts)
+    if where.ndim != 1 or not where.size or where[0] != 0 or where[-1] >= series.size or np.any(np.diff(where) < 1):
+        raise ValidationError(f"starts must ascend from 0 to below {series.size}, as whole numbers")
+    first = where.astype(np.int64)
     kept = [0, series.size - 1]
-    for start, end in zip(starts, [*starts[1:], series.size], strict=True):
+    for start, end in zip(first, [*first[1:], series.size], strict=True):
         part: Float = series[start:end]
         kept += [int(start + part.argmin()), int(start + part.argmax())]
     return np.unique(np.array(kept, dtype=np.int64))
