@@ -356,14 +356,14 @@ def test_force_computes_again(small, capsys):
 
 
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_goes_on(small):
-    words = [sys.executable, "-m", "flexdome", "run", "small.toml", "--episodes", "300000", "--workers", "2"]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not list(small.glob("results/runs/*/checkpoint.json")) and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    words = [sys.executable, "-m", "flexdome", "run", "small.toml", "--episodes", "5000000", "--workers", "2"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not list(small.glob("results/runs/*/checkpoint.json")) and time.monotonic() < deadline:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "flexdome resume results" in err
     assert "Traceback" not in err
