@@ -238,6 +238,21 @@ def test_the_optimisation_error_is_below_its_part_of_the_margin_from_10_to_the_7
     assert 77 < optimisation / math.log(10) < 79
 
 
+def test_a_part_of_the_margin_that_is_not_positive_covers_nothing_and_a_large_one_all():
+    def one_step(states, actions=2):
+        return fd.Problem(states=states, actions=actions, horizon=1, initial=0, thresholds=[0.0], slater_gap=1.0)
+
+    assert -1.0 < th.margin_parts(one_step(1)).initial < 0.0 < th.margin_parts(one_step(3)).initial < 1.0
+    assert th.dominance_episodes(one_step(1)) == (math.inf, math.inf)
+    spare = (mp.sqrt(c_b(one_step(3))) / 5 - 4) / 2
+    initial, optimisation = th.dominance_episodes(one_step(3))
+    c1 = mp.sqrt(2 * (mp.log(2) + 8))
+    at = mp.exp(mp.mpf(initial))
+    assert float(c1 * (at + 1) ** mp.mpf(-0.5) / (spare * at ** (-mp.mpf(1) / 6))) == pytest.approx(1.0, rel=1e-9)
+    assert optimisation < math.inf
+    assert th.dominance_episodes(one_step(10**6, 100), 1e-9, 1e-9) == (0.0, 0.0)
+
+
 def test_the_margins_log_t_covers_the_bounds_log_t_of_the_last_episode_until_about_10_to_the_31():
     size = mp.mpf(4 * 20 * 5 * 5) / mp.mpf(0.1)
     edge = mp.log(size) * ((mp.mpf(17) / 10) ** 4 - 1)
