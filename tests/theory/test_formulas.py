@@ -238,6 +238,20 @@ def test_the_optimisation_error_is_below_its_part_of_the_margin_from_10_to_the_7
     assert 77 < optimisation / math.log(10) < 79
 
 
+@pytest.mark.parametrize("start", [1, 2, 4])
+def test_the_burn_in_of_the_regret_is_what_every_learner_loses_at_most(start):
+    skipped = th.regret_terms(PAPER, 20.0, 0.1, start)[0]
+    assert skipped == (pytest.approx(math.log((start - 1) * 5)) if start > 1 else -math.inf)
+
+
+@pytest.mark.parametrize("actions", [1, 2])
+def test_entropy_costs_regret_where_there_is_a_choice(actions):
+    one = fd.Problem(states=3, actions=actions, horizon=2, initial=0, thresholds=[1.0], slater_gap=1.0)
+    cost = th.regret_terms(one, 20.0, 0.1, 1)[4]
+    expected = math.log(6 / 5 * 2 * math.log(2)) + 20.0 * 5 / 6
+    assert cost == (pytest.approx(expected, rel=1e-12) if actions == 2 else -math.inf)
+
+
 def test_a_part_of_the_margin_that_is_not_positive_covers_nothing_and_a_large_one_all():
     def one_step(states, actions=2):
         return fd.Problem(states=states, actions=actions, horizon=1, initial=0, thresholds=[0.0], slater_gap=1.0)
