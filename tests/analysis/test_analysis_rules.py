@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from flexdome import analysis as an
-from flexdome.analysis import aggregation, suite
+from flexdome.analysis import aggregation
+from flexdome.analysis import targets as rules
 from flexdome.analysis.statistics import _slopes, exponent_episodes
 from flexdome.analysis.verdicts import _Case, _sign, number
 from flexdome.errors import FlexDOMEError, ValidationError
@@ -590,7 +591,7 @@ def test_the_targets_say_their_bounds():
     assert "below 0.01 in every run" in an.TARGETS[1]
     assert "at most 0.55 on every family" in an.TARGETS[4]
     assert "under 0.6% of the horizon" in an.TARGETS[5]
-    assert (suite.QUARTER, suite.TENTH, suite.MOST) == (0.25, 0.1, 0.75)
+    assert (rules.QUARTER, rules.TENTH, rules.MOST) == (0.25, 0.1, 0.75)
 
 
 @pytest.mark.parametrize(("more", "met"), [(1, True), (2, False)])

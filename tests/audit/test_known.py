@@ -10,7 +10,7 @@ import flexdome as fd
 from flexdome import theory as th
 from flexdome.audit import drift_witness, known, last_iterates, margin_cover, sweep_exponents
 from flexdome.audit.figures import exponents_figure, last_iterate_figure
-from flexdome.audit.last_iterate import LastIterates, last_iterate_findings, steps_needed
+from flexdome.audit.theorem_2 import LastIterates, last_iterate_findings, steps_needed
 from flexdome.audit.trajectory import known_steps
 
 

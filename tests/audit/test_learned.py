@@ -17,7 +17,7 @@ from flexdome.audit.learned import (
     learning_findings,
     statistical_findings,
 )
-from flexdome.audit.thresholds import threshold_findings
+from flexdome.audit.threshold_samples import threshold_findings
 
 DELTA = 0.1
 

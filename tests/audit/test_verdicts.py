@@ -6,7 +6,7 @@ import pytest
 import flexdome as fd
 from flexdome.audit import Series, counted, judged
 from flexdome.audit.figures import counts_figure, finding_figure, statements_figure
-from flexdome.audit.verdicts import numbered
+from flexdome.audit.findings import numbered
 
 T = np.array([1, 10, 100, 1000])
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flexdome as fd
-from flexdome.live.records import HEAD, Torn, as_record, read_records
+from flexdome.live.journal_records import HEAD, Torn, as_record, read_records
 
 CMDP = fd.make_cmdp("factored-v1")
 PROBLEM = CMDP.problem()

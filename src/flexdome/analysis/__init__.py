@@ -11,9 +11,9 @@ from flexdome.analysis.statistics import (
     iqm,
     mean_and_error,
 )
-from flexdome.analysis.suite import TARGETS, Target, dominance_table, suite_table, suite_targets
 from flexdome.analysis.sweeps import parse_score, ranked_settings
-from flexdome.analysis.tables import PAPER, table1
+from flexdome.analysis.table_1 import PAPER, table1
+from flexdome.analysis.targets import TARGETS, Target, dominance_table, suite_table, suite_targets
 from flexdome.analysis.verdicts import CLAIMS, Roles, Verdict, near_constant, roles_of, verdicts
 
 __all__ = [

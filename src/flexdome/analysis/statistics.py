@@ -125,12 +125,12 @@ def bootstrap_interval(
     if data.size == 1:
         return None
     try:
-        told = statistic(data[picked], axis=-1)
+        replicates = statistic(data[picked], axis=-1)
     except FlexDOMEError:
         raise
     except Exception as error:  # whatever a foreign function raises
         raise ValidationError(f"statistic fails on an array {picked.shape}: {type(error).__name__}: {error}") from error
-    found = _numbers("statistic", told)
+    found = _numbers("statistic", replicates)
     if found.shape != picked.shape[:1]:
         raise ValidationError(f"statistic gives the shape {found.shape}; it must be {picked.shape[:1]}")
     return _percentiles(found, level)

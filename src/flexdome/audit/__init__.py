@@ -1,13 +1,13 @@
 """The paper's statements, measured: what holds, what fails and by how much, and what says nothing."""
 
+from flexdome.audit.auditing import Depth, audit
 from flexdome.audit.cover import Cover, margin_cover
 from flexdome.audit.errata import Erratum, errata
 from flexdome.audit.explain import explain
 from flexdome.audit.exponents import ExponentRow, sweep_exponents
-from flexdome.audit.last_iterate import LastIterates, last_iterates
-from flexdome.audit.report import Audit, Part
-from flexdome.audit.run import Depth, audit
-from flexdome.audit.verdicts import Finding, Series, counted, judged
+from flexdome.audit.findings import Finding, Series, counted, judged
+from flexdome.audit.outputs import Audit, Part
+from flexdome.audit.theorem_2 import LastIterates, last_iterates
 from flexdome.audit.witness import Witness, drift_witness
 
 __all__ = [

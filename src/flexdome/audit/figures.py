@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from flexdome.audit.exponents import ExponentRow
-from flexdome.audit.last_iterate import LastIterates
-from flexdome.audit.verdicts import Finding, Series
+from flexdome.audit.findings import Finding, Series
+from flexdome.audit.theorem_2 import LastIterates
 from flexdome.errors import ValidationError
 from flexdome.figures.style import ONE_COLUMN, TWO_COLUMNS, as_width, drawing, legend_above, new_figure
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flexdome.analysis import growth_exponent, near_constant
-from flexdome.audit.verdicts import Finding, Series, Word, judged, numbered
+from flexdome.audit.findings import Finding, Series, Word, judged, numbered
 from flexdome.cmdp.problem import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.simulation.history import History

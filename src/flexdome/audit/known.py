@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from flexdome.audit.findings import Finding, Series, judged
 from flexdome.audit.payoffs import composite
 from flexdome.audit.trajectory import Steps
-from flexdome.audit.verdicts import Finding, Series, judged
 from flexdome.cmdp.validation import Float
 from flexdome.planning import evaluate
 from flexdome.theory import (
@@ -136,13 +136,13 @@ def drift_findings(steps: Sequence[Steps], setting: str) -> list[Finding]:
         "the gain is (1 - eta tau) Phi_t less the potential after the step, both against t; the drift is larger in "
         f"{larger} of {total} steps, and at most {max(share):.2g} of the published error term{_slope(late)}"
     )
-    own = "not in the paper"
+    nowhere = "not in the paper"
     return [
         judged("drift-gained", "the drift is below what the step itself gains",
-               own, setting, _series(steps, gained), None, notes, "drift of the saddle point", rounding=0.0),
-        judged("drift-multipliers", "the multiplier's drift is below its bound", own, setting,
+               nowhere, setting, _series(steps, gained), None, notes, "drift of the saddle point", rounding=0.0),
+        judged("drift-multipliers", "the multiplier's drift is below its bound", nowhere, setting,
                _series(steps, multipliers), dual_side(steps[0].problem), "a bound of our own", "drift of lambda*"),
-        judged("drift-bound", "the potential's drift is below its bound", own, setting, _series(steps, provable),
+        judged("drift-bound", "the potential's drift is below its bound", nowhere, setting, _series(steps, provable),
                0.5 / steps[0].problem.horizon, "a bound of our own, O(t^(-1/3)): it does not repair the proof",
                "drift of the saddle point"),
     ]  # fmt: skip

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flexdome.audit.findings import Finding, Series, counted, judged
 from flexdome.audit.instrument import EVENTS, Record
-from flexdome.audit.verdicts import Finding, Series, counted, judged
 from flexdome.cmdp.model import CMDP
 from flexdome.cmdp.problem import Problem
 from flexdome.cmdp.validation import Float

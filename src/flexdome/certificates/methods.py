@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from flexdome.certificates import kernels, weight_kernels
 from flexdome.certificates.model_set import Seen, model_set, values_over
-from flexdome.certificates.records import Recorded, as_recorded
+from flexdome.certificates.recorded import Recorded, as_recorded
 from flexdome.certificates.thresholds import HOW, TUNED, Laws, as_laws
 from flexdome.certificates.verdict import MOST, Certificate, Verdict, decide
 from flexdome.cmdp import Episode, Problem
@@ -105,17 +105,17 @@ def certify(
     how = _method(method, switch("chosen_from_data", chosen_from_data), played_by is None)
     if how == "model":
         return _noting(_by_model(problem, np.ones(1), pi[None], data, share_of, laws, data.thresholds), data)
-    own = pi[None] if played_by is None else _as_policies(played_by, shape, len(data))
-    _check_possible(own, data, "policy" if played_by is None else "played_by")
+    played = pi[None] if played_by is None else _as_policies(played_by, shape, len(data))
+    _check_possible(played, data, "policy" if played_by is None else "played_by")
     if how == "episodes":
         totals = _totals(data)
     else:
         least, most = data.least_and_most()
         totals = np.empty((2, 1 + problem.constraints, len(data)))
-        weight_kernels.weighted_totals(pi, own, data.states, data.actions, most, clip, totals)
+        weight_kernels.weighted_totals(pi, played, data.states, data.actions, most, clip, totals)
         if most is not least:
             above = totals[1].copy()
-            weight_kernels.weighted_totals(pi, own, data.states, data.actions, least, clip, totals)
+            weight_kernels.weighted_totals(pi, played, data.states, data.actions, least, clip, totals)
             totals[1] = above
     return _noting(_by_betting(how, problem, totals, data.thresholds, share_of, laws), data)
 
@@ -140,7 +140,7 @@ def _noting(said: Certificate, data: Recorded | Seen) -> Certificate:
         share = data.missing[1:].sum(axis=(1, 2, 3)) / max(float(data.visits.sum()), 1.0)
     if not share.any():
         return said
-    notes = [f"{100 * x:.2g} % of its samples are missing and count as the worst" if x > 0.0 else "" for x in share]
+    notes = [f"{100 * x:.3g} % of its samples are missing and count as the worst" if x > 0.0 else "" for x in share]
     noted = (
         replace(one, why="; ".join(filter(None, (one.why, note))))
         for one, note in zip(said.verdicts, notes, strict=True)
@@ -163,18 +163,18 @@ def certify_seen(
     return _noting(_by_model(problem, weights, policies, seen, as_confidence(delta), laws, None), seen)
 
 
-def _method(method: str | None, chosen: bool, own: bool) -> str:
+def _method(method: str | None, chosen: bool, by_itself: bool) -> str:
     if method is None:
-        return "model" if chosen else "episodes" if own else "reweighted"
+        return "model" if chosen else "episodes" if by_itself else "reweighted"
     how = one_of("method", method, tuple(ASSUMPTIONS))
     if chosen and how != "model":
         raise ValidationError(
             f"method is {how!r}; where the policy was chosen from these episodes it must be 'model': the others hold "
             "for a policy that was chosen before"
         )
-    if (how == "episodes") is not own and how != "model":
+    if (how == "episodes") is not by_itself and how != "model":
         rule = "None" if how == "episodes" else "the policy that played the episodes"
-        raise ValidationError(f"played_by is {'None' if own else 'given'}; with method {how!r} it must be {rule}")
+        raise ValidationError(f"played_by is {'None' if by_itself else 'given'}; with method {how!r} it must be {rule}")
     return how
 
 
@@ -203,8 +203,8 @@ def _as_policies(given: npt.ArrayLike, shape: tuple[int, ...], n: int) -> Float:
     return array[None] if array.ndim == 3 else array
 
 
-def _check_possible(own: Float, data: Recorded, name: str) -> None:
-    at = int(weight_kernels.impossible(own, data.states, data.actions))
+def _check_possible(played: Float, data: Recorded, name: str) -> None:
+    at = int(weight_kernels.impossible(played, data.states, data.actions))
     if at >= 0:
         t, h = divmod(at, data.actions.shape[1])
         s, a = int(data.states[t, h]), int(data.actions[t, h])
@@ -256,7 +256,9 @@ class _Side:
             target, log_capital = self.target, self.log_capital
         else:
             log_capital = 0.0
-        if self.state[kernels.COUNT] == 0.0 or not 0.0 < target < 1.0:
+        if not 0.0 < target < 1.0:
+            return MOST
+        if self.state[kernels.COUNT] == 0.0:
             return MOST
         return float(kernels.episodes_needed(self.state, log_capital, target, self.log_level, MOST))
 
@@ -318,6 +320,8 @@ def _model_more(n: int, centre: float, bounds: tuple[float, float], alpha: tuple
     """Episodes until the width, which falls like 1 / sqrt(n), is what is between the estimate and the threshold."""
     if n == 0:
         return MOST
-    width = centre - bounds[0] if centre > alpha[1] else bounds[1] - centre
-    room = centre - alpha[1] if centre > alpha[1] else alpha[0] - centre
+    if centre > alpha[1]:
+        width, room = centre - bounds[0], centre - alpha[1]
+    else:
+        width, room = bounds[1] - centre, alpha[0] - centre
     return float(n * ((width / room) ** 2 - 1.0)) if room > 0.0 else MOST

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flexdome.certificates import kernels, model_kernels
-from flexdome.certificates.records import Recorded
+from flexdome.certificates.recorded import Recorded
 from flexdome.certificates.thresholds import TUNED
 from flexdome.cmdp.problem import Problem
 from flexdome.cmdp.validation import Float
@@ -90,11 +90,9 @@ def model_set(problem: Problem, seen: Recorded | Seen, delta: float) -> ModelSet
     if problem.transitions is not None:
         p, moved = np.ascontiguousarray(problem.transitions), np.zeros((H, S, A))
     else:
-        rows = max(H - 1, 1) * S * A if L > 1 else S * A
+        rows = (1 if problem.stationary else max(H - 1, 1)) * S * A
         log_level = math.log(rows / of_p) + _log_sets(S)
-        moved = np.minimum(_widths(n, log_level), 1.0) if S > 1 else np.zeros_like(n)
-    if S == 1:
-        p = np.ones_like(p)
+        moved = np.minimum(_widths(n, log_level), 1.0)
     for j, known in ((slice(0, 1), problem.rewards), (slice(1, None), problem.utilities)):
         if known is not None:
             exact = known[..., :L, :, :]
@@ -120,14 +118,16 @@ def values_over(problem: Problem, models: ModelSet, policy: Float) -> tuple[Floa
 
 
 def _log_sets(S: int) -> float:
-    """log(2^(S-1) - 1), for S > 1."""
-    return (S - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - S))) if S > 1 else 0.0
+    """log(2^(S-1) - 1), and 0 where there is one state, of which nothing need be known."""
+    others = max(S - 1, 1)
+    return others * math.log(2.0) + math.log1p(-(2.0**-others))
 
 
 def _widths(n: Float, log_level: float) -> Float:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        width = 0.5 * np.sqrt((n + TUNED) * (2.0 * log_level + np.log((n + TUNED) / TUNED))) / n
-    return np.where(n > 0.0, width, np.inf)
+    """Half the widths after (...) n observations, infinite after none."""
+    with np.errstate(divide="ignore"):
+        width: Float = 0.5 * np.sqrt((n + TUNED) * (2.0 * log_level + np.log((n + TUNED) / TUNED))) / n
+    return width
 
 
 def _from_counts(seen: Seen, L: int, each: float) -> tuple[Float, ...]:
@@ -135,11 +135,11 @@ def _from_counts(seen: Seen, L: int, each: float) -> tuple[Float, ...]:
     if L == 1:
         visits, successors = visits.sum(axis=0, keepdims=True), successors.sum(axis=0, keepdims=True)
         sums, missing = sums.sum(axis=1, keepdims=True), None if missing is None else missing.sum(axis=1, keepdims=True)
-    width = np.minimum(_widths(visits, -math.log(2.0 * each)), 1.0)  # both sides at once
+    width = _widths(visits, -math.log(2.0 * each))  # both sides at once
     n = np.maximum(visits, 1.0)
     least, most = sums / n, sums / n if missing is None else (sums + missing) / n
     middle = sums if missing is None else sums + 0.5 * missing
-    return visits, middle, successors, least - width, np.where(visits > 0.0, most + width, 1.0)
+    return visits, middle, successors, least - width, most + width
 
 
 def _from_episodes(problem: Problem, data: Recorded, L: int, each: float) -> tuple[Float, ...]:

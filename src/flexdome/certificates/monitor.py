@@ -214,15 +214,15 @@ class Monitor:
             i, t = int(j) - 1, int(self._found[k, j])
             if k == 1:
                 least = " at least" if self._laws.sampled[i] else ""
-                told, alpha = self.problem.units, self._threshold(i)
-                one = told.quantity(i)
+                units, alpha = self.problem.units, self._threshold(i)
+                one = units.quantity(i)
                 side = "below" if one is None or one.limit is None else "above"
                 most = "at most" if side == "below" else "at least"
                 if one is not None and side == "above" and least:
                     least = " at most"
                 what = f"utility {i}" if one is None else one.name
-                text = f"{what} is {side} its {told.threshold(i)},{least} {told.total(i, alpha)}, {sure}"
-                self._raise("violation", i, t, f"{text}: it is {most} {told.total(i, self.upper[i])}")
+                text = f"{what} is {side} its {units.threshold(i)},{least} {units.total(i, alpha)}, {sure}"
+                self._raise("violation", i, t, f"{text}: it is {most} {units.total(i, self.upper[i])}")
             else:
                 names = [self.problem.reward, *self.problem.subject_to] if self.problem.subject_to else []
                 what = "reward" if j == 0 else f"utility {i}" if not names else self.problem.units.name(i)

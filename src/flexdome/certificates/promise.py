@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flexdome.certificates.methods import certify
-from flexdome.certificates.records import Recorded
+from flexdome.certificates.recorded import Recorded
 from flexdome.certificates.verdict import UNSAFE, Certificate
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.validation import instance_of

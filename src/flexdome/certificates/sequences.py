@@ -172,4 +172,4 @@ class Sequence:
     def _unit(self, xs: npt.ArrayLike) -> Float:
         values = as_array("xs", xs)[0].ravel()
         check_range("xs", values, self.low, self.high)
-        return np.clip((values - self.low) / (self.high - self.low), 0.0, 1.0)
+        return (values - self.low) / (self.high - self.low)

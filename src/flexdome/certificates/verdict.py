@@ -43,13 +43,13 @@ class Verdict:
     units: Units = PLAIN
 
     def __str__(self) -> str:
-        i, told = self.constraint, self.units
+        i, units = self.constraint, self.units
         if self.threshold_lower == self.threshold_upper:
-            against = f"{told.threshold(i)} {told.total(i, self.threshold_lower)}"
+            against = f"{units.threshold(i)} {units.total(i, self.threshold_lower)}"
         else:
-            against = f"{told.threshold(i)} in {told.between(i, self.threshold_lower, self.threshold_upper)}"
-        bounds = f"{told.utility(i)}in {told.between(i, self.lower, self.upper)}"
-        text = f"{told.name(i)}: {self.verdict}; {bounds}, {against}"
+            against = f"{units.threshold(i)} in {units.between(i, self.threshold_lower, self.threshold_upper)}"
+        bounds = f"{units.utility(i)}in {units.between(i, self.lower, self.upper)}"
+        text = f"{units.name(i)}: {self.verdict}; {bounds}, {against}"
         if self.verdict == NOT_YET and self.more is not None:
             text += f"; about {self.more:,} more episodes would settle it at the present spread"
         elif self.verdict == NOT_YET and "cross" not in self.why:
@@ -105,10 +105,10 @@ class Certificate:
     @property
     def measured(self) -> dict[str, tuple[float, float]]:
         """Lower and upper bounds on the totals of the reward and of each constraint, by name, in the user's units."""
-        told = self.units
-        ends = {"reward" if told.reward is None else told.reward.name: tuple(map(told.earning, self.value))}
-        both = told.totals(np.stack([self.lower, self.upper]))
-        ends |= {told.name(i): tuple(sorted(both[:, i].tolist())) for i in range(len(self.verdicts))}
+        units = self.units
+        ends = {"reward" if units.reward is None else units.reward.name: tuple(map(units.earning, self.value))}
+        both = units.totals(np.stack([self.lower, self.upper]))
+        ends |= {units.name(i): tuple(sorted(both[:, i].tolist())) for i in range(len(self.verdicts))}
         return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
     def __str__(self) -> str:

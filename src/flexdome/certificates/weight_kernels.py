@@ -14,14 +14,14 @@ def weighted_totals(policy, played_by, states, actions, observed, clip, totals):
     """
     n, n_f, H = observed.shape
     for t in range(n):
-        own = played_by[t if played_by.shape[0] > 1 else 0]
+        played = played_by[t if played_by.shape[0] > 1 else 0]
         ratio = 1.0
         for j in range(n_f):
             totals[0, j, t] = 0.0
             totals[1, j, t] = 0.0
         for h in range(H):
             s, a = states[t, h], actions[t, h]
-            ratio *= policy[h, s, a] / own[h, s, a]
+            ratio *= policy[h, s, a] / played[h, s, a]
             weight = min(ratio, clip) / H
             for j in range(n_f):
                 totals[0, j, t] += weight * observed[t, j, h]
@@ -33,8 +33,8 @@ def impossible(played_by, states, actions):
     """The first t H + h at which ``played_by`` never takes the recorded action, or -1."""
     n, H = actions.shape
     for t in range(n):
-        own = played_by[t if played_by.shape[0] > 1 else 0]
+        played = played_by[t if played_by.shape[0] > 1 else 0]
         for h in range(H):
-            if not own[h, states[t, h], actions[t, h]] > 0.0:
+            if not played[h, states[t, h], actions[t, h]] > 0.0:
                 return t * H + h
     return -1

@@ -182,11 +182,11 @@ def compute(
     import time
 
     from flexdome.cli.progress import Display, clock
-    from flexdome.experiments import make_engine, run_experiments
+    from flexdome.experiments import Processes, make_engine, run_experiments
 
     engine = make_engine(workers, cluster, timeout)
     try:
-        with Display(specs) as display:
+        with Display(specs, engine.slots if isinstance(engine, Processes) else 1) as display:
             outcome = run_experiments(specs, store, engine, display, limit=limit, force=force)
     except KeyboardInterrupt:
         print(f"stopped; the same command, or `flexdome resume {store.path}`, finishes the rest", file=sys.stderr)

@@ -102,7 +102,7 @@ def reproduce(
     wanted = {name: spec for name, spec in specs.items() if all or name not in (PROGRAMS, SLOW)}
     compute(list(wanted.values()), store, workers, cluster)
     if suite:
-        from flexdome.cli.suite import write_suite
+        from flexdome.cli.strong_suite import write_suite
 
         results = {name: aggregate(store, spec, skip_missing=name not in wanted) for name, spec in specs.items()}
         parts = [result for name, result in results.items() if name != LONG]

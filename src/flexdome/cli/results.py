@@ -60,18 +60,18 @@ def show_summary(results: Results, metrics: Sequence[str] = COLUMNS, format: str
     put(title, ("environment", "learner", *(LABELS[name][0] for name in metrics)), rows, format)
 
 
-def show_differences(results: Results, baseline: str, metric: str, format: str = "text") -> None:
-    """Print each learner's metric less the baseline's, on common random numbers."""
+def show_differences(results: Results, against: str, metric: str, format: str = "text") -> None:
+    """Print each learner's metric less that of ``against``, on common random numbers."""
     label, digits = LABELS[metric]
-    title = f"{label}, less that of {baseline} in the same run: mean ± standard error and 95 % interval"
+    title = f"{label}, less that of {against} in the same run: mean ± standard error and 95 % interval"
     there = {(row["environment"], row["learner"]) for row in results.finals.iter_rows(named=True)}
     rows = []
     for environment in results.experiment.environments:
         for learner in results.experiment.learners:
-            pair = {(environment.name, learner.name), (environment.name, baseline)}
-            if learner.name == baseline or not pair <= there:
+            pair = {(environment.name, learner.name), (environment.name, against)}
+            if learner.name == against or not pair <= there:
                 continue
-            found = paired_difference(results.finals, metric, learner.name, baseline, environment.name)
+            found = paired_difference(results.finals, metric, learner.name, against, environment.name)
             interval = found.interval
             span = "-" if interval is None else f"{interval.low:,.{digits}f} to {interval.high:,.{digits}f}"
             counts = (str(count) for count in (found.lower, found.equal, found.higher))

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from flexdome.errors import FileFormatError
-from flexdome.experiments.files import as_json
 from flexdome.experiments.specs import RunSpec
+from flexdome.experiments.store_files import as_json
 
 __all__ = ["FORMAT", "OURS", "SHA256", "check_label", "check_seal", "label_of", "listed_files", "sealed"]
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from flexdome.errors import FileFormatError, ValidationError
 from flexdome.experiments.code import Code
-from flexdome.experiments.files import is_file, make_folder, read_bytes, read_json, require_folder, write
 from flexdome.experiments.labels import FORMAT, SHA256, check_seal, sealed
 from flexdome.experiments.specs import EnvironmentSpec, ExperimentSpec
+from flexdome.experiments.store_files import is_file, make_folder, read_bytes, read_json, require_folder, write
 
 __all__ = ["MODELS", "REQUESTS", "Request", "read_request", "read_requests", "write_request"]
 
@@ -110,7 +110,7 @@ def _placed(row: Any, models: Mapping[str, Any], folder: Path) -> Any:
     return {**row, "label": name, "sha256": digest, "file": copy if there else Path(row["file"])}
 
 
-def _code(told: Any) -> dict[str, Code]:
-    if not isinstance(told, dict):
+def _code(given: Any) -> dict[str, Code]:
+    if not isinstance(given, dict):
         return {}
-    return {name: dict(code) for name, code in told.items() if isinstance(code, dict)}
+    return {name: dict(code) for name, code in given.items() if isinstance(code, dict)}

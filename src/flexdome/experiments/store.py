@@ -41,7 +41,11 @@ from flexdome.cmdp.archive import as_path
 from flexdome.cmdp.lock import lock_folder
 from flexdome.cmdp.validation import as_float, as_items, as_text, instance_of, shown
 from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError
-from flexdome.experiments.files import (
+from flexdome.experiments.labels import FORMAT, OURS, SHA256, check_label, label_of, listed_files, sealed
+from flexdome.experiments.requests import MODELS, REQUESTS, Request, read_request, read_requests, write_request
+from flexdome.experiments.run_tables import as_facts, as_frame, check_episodes, check_learner_file
+from flexdome.experiments.specs import ExperimentSpec, RunSpec
+from flexdome.experiments.store_files import (
     as_parquet,
     is_file,
     is_folder,
@@ -53,10 +57,6 @@ from flexdome.experiments.files import (
     require_folder,
     write,
 )
-from flexdome.experiments.labels import FORMAT, OURS, SHA256, check_label, label_of, listed_files, sealed
-from flexdome.experiments.requests import MODELS, REQUESTS, Request, read_request, read_requests, write_request
-from flexdome.experiments.specs import ExperimentSpec, RunSpec
-from flexdome.experiments.tables import as_facts, as_frame, check_episodes, check_learner_file
 
 __all__ = ["Checkpoint", "Failure", "Store"]
 
@@ -276,8 +276,8 @@ class Store:
         folder = self.folder(run)
         instance_of("failure", failure, Failure)
         make_folder(folder)
-        told = {"episode": failure.episode, "reason": failure.reason, "traceback": failure.traceback}
-        write(folder / FAILURE, sealed({**label_of(run), **told}))
+        what = {"episode": failure.episode, "reason": failure.reason, "traceback": failure.traceback}
+        write(folder / FAILURE, sealed({**label_of(run), **what}))
 
     def forgive(self, run: RunSpec) -> None:
         """Forget that a run failed: it is tried again."""

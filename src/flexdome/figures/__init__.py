@@ -6,7 +6,7 @@ from flexdome.figures.pareto import pareto_figure, pareto_front
 from flexdome.figures.policy_map import policy_figure
 from flexdome.figures.sensitivity import sensitivity_figure
 from flexdome.figures.style import ONE_COLUMN, TWO_COLUMNS, LineStyle, save, styles_for
-from flexdome.figures.sweeps import sweep_figure
+from flexdome.figures.sweep_scores import sweep_figure
 from flexdome.figures.table import table_cells, table_figure, table_markdown
 
 __all__ = [

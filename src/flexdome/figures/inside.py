@@ -36,13 +36,13 @@ def inside_figure(history: History, constraint: int = 0, width: float = TWO_COLU
         )
     t = np.arange(history.first, history.last + 1)
     at = np.unique(np.geomspace(1, t.size, 600).astype(np.int64)) - 1
-    told = {name: np.atleast_2d(history.diagnostics[name])[:, at] for name in NEEDED}
-    guess = told["utilities"][constraint] - told["thresholds"][constraint]
+    series = {name: np.atleast_2d(history.diagnostics[name])[:, at] for name in NEEDED}
+    guess = series["utilities"][constraint] - series["thresholds"][constraint]
     true = -history.violation[constraint, at]
-    margin = told["margin"][constraint]
+    margin = series["margin"][constraint]
     with drawing():
         figure = new_figure(width, 2.0)
-        slack, error, untried = figure.subplots(1, 3)
+        slack, error, never = figure.subplots(1, 3)
         slack.axhline(0.0, color="0.75", lw=0.5, zorder=0.5)
         for values, colour in ((guess, PLUG_IN), (guess - margin, SURE), (true, TRUE)):
             slack.plot(t[at], values, color=colour, lw=1.0)
@@ -53,10 +53,10 @@ def inside_figure(history: History, constraint: int = 0, width: float = TWO_COLU
         error.plot(t[at], np.abs(guess - true), color=PLUG_IN, lw=0.6, alpha=0.8)
         error.set_yscale("log")
         error.set_ylabel("Margin, and error made")
-        untried.plot(t[at], told["untried"][0], color="0.2", lw=1.0)
-        untried.set_ylim(bottom=0.0)
-        untried.set_ylabel("Actions never tried")
-        for axes in (slack, error, untried):
+        never.plot(t[at], series["untried"][0], color="0.2", lw=1.0)
+        never.set_ylim(bottom=0.0)
+        never.set_ylabel("Actions never tried")
+        for axes in (slack, error, never):
             axes.set_xscale("log")
             axes.set_xlim(t[0], t[-1])
             axes.set_xlabel("Episode")

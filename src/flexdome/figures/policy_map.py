@@ -17,7 +17,7 @@ __all__ = ["policy_figure"]
 
 COLOURS = ("#4169E1", "#E69F00", "#009E73", "#DC143C", "#9467BD", "#8C564B", "#17BECF", "#BCBD22")
 UNSEEN = "0.92"
-NAMED, LONGEST = 14, 24  # states whose names are written, and letters of a name
+NAMED, LONGEST_NAME = 14, 24  # states whose names are written, and letters of a name
 
 
 def policy_figure(policy: Policy, width: float = TWO_COLUMNS) -> Figure:
@@ -61,7 +61,7 @@ def policy_figure(policy: Policy, width: float = TWO_COLUMNS) -> Figure:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _coloured(pi: Float, seen: Float | None) -> Float:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flexdome.analysis.frames import as_table, check_column
-from flexdome.analysis.tables import SCHEMA
+from flexdome.analysis.table_1 import SCHEMA
 from flexdome.figures.style import drawing, extent, readable
 from flexdome.learners.registry import UNCLAIMED
 

@@ -20,7 +20,7 @@ from flexdome.errors import FlexDOMEError
 from flexdome.gym.discretize import Grid, fit_grid
 from flexdome.gym.learning import Estimate, Learned, learn, problem_for
 from flexdome.gym.registration import gymnasium_id, register
-from flexdome.gym.tables import TableCMDP, Units, from_gymnasium
+from flexdome.gym.transition_tables import TableCMDP, Units, from_gymnasium
 
 if TYPE_CHECKING:
     from flexdome.gym.environment import CMDPEnv as CMDPEnv

@@ -26,7 +26,7 @@ from flexdome.cmdp.episode import Scaled
 from flexdome.cmdp.validation import Float, as_array, as_float, as_int, check_room, shown, switch
 from flexdome.errors import ValidationError
 from flexdome.gym.discretize import Grid, fit_grid
-from flexdome.gym.tables import calls_with_reward
+from flexdome.gym.transition_tables import calls_with_reward
 from flexdome.learners import Learner
 from flexdome.theory.constants import LONGEST
 

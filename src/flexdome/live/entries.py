@@ -19,7 +19,7 @@ from flexdome.cmdp.episode import Scaled
 from flexdome.cmdp.validation import Float
 from flexdome.errors import FileFormatError, ValidationError
 from flexdome.learners import Learner
-from flexdome.live.records import Torn, read_records
+from flexdome.live.journal_records import Torn, read_records
 
 __all__ = ["EPISODE", "HEAD", "LOGGED", "THRESHOLDS", "as_episode", "entries", "episode_bytes", "replay"]
 

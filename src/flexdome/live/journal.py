@@ -40,7 +40,7 @@ from flexdome.cmdp.validation import as_float, as_series, shown, switch
 from flexdome.errors import FlexDOMEError, OutputError, ValidationError
 from flexdome.learners import Learner
 from flexdome.live.entries import EPISODE, HEAD, LOGGED, THRESHOLDS, as_episode, entries, episode_bytes
-from flexdome.live.records import Torn, as_record
+from flexdome.live.journal_records import Torn, as_record
 from flexdome.live.recovery import FIRST, LOG, SNAPSHOT, recovered, require_journal, say_torn, snapshots
 
 __all__ = ["Journal"]

@@ -18,7 +18,7 @@ from flexdome.cmdp.lock import lock_folder
 from flexdome.errors import FileFormatError, ValidationError
 from flexdome.learners import Learner, load_learner
 from flexdome.live.entries import entries, replay
-from flexdome.live.records import Torn
+from flexdome.live.journal_records import Torn
 
 __all__ = ["FIRST", "LOG", "SNAPSHOT", "recover", "recovered", "require_journal", "say_torn", "snapshots"]
 

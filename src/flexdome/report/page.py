@@ -19,9 +19,9 @@ from flexdome.cmdp.archive import as_path, write_whole
 from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, Store
 from flexdome.figures import styles_for
-from flexdome.report.curves import Detail, count_curves, curves_of, label_of
 from flexdome.report.document import document
 from flexdome.report.markup import Markup
+from flexdome.report.run_curves import Detail, count_curves, curves_of, label_of
 from flexdome.report.sections import SHOWN, about, overview, section
 from flexdome.report.sentences import statements
 

@@ -13,8 +13,8 @@ from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, RunSpec, Store
 from flexdome.figures import pareto_front, table_cells
 from flexdome.report.again import command, curve_toml
-from flexdome.report.curves import Detail
 from flexdome.report.markup import Markup, element, joined, table
+from flexdome.report.run_curves import Detail
 from flexdome.report.sentences import notices
 
 __all__ = ["SHOWN", "about", "overview", "section"]

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from flexdome.cmdp.validation import Float, as_array, as_int
 from flexdome.errors import ValidationError
+from flexdome.theory.constants import LONGEST
 
 __all__ = ["stretches", "thin"]
 
 MOST = 10**6
-LONGEST = 2**53
 EARLY = 4  # one stretch in so many is for the start
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flexdome.audit.verdicts import Finding, counted
+from flexdome.audit.findings import Finding, counted
 from flexdome.cmdp.model import CMDP
 from flexdome.cmdp.problem import Problem
 from flexdome.simulation.randomness import Randomness

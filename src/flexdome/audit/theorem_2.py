@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flexdome.audit.verdicts import Finding, Word
+from flexdome.audit.findings import Finding, Word
 from flexdome.cmdp.model import CMDP
 from flexdome.cmdp.validation import Float, as_items, as_positive
 from flexdome.errors import ValidationError

@@ -24,8 +24,8 @@ Section = tuple[str, tuple[str, ...], list[tuple[str, ...]]]  # caption, head, r
 
 def sentences_of(standing: Standing) -> list[str]:
     """What there is to say before the tables."""
-    spec, own = standing.experiment, standing.finals.filter(pl.col("learner") == standing.learner)
-    runs, failed = own.height, int(own["failure"].is_not_null().sum())
+    spec, entered = standing.experiment, standing.finals.filter(pl.col("learner") == standing.learner)
+    runs, failed = entered.height, int(entered["failure"].is_not_null().sum())
     seeds = ", ".join(map(str, spec.seeds))
     said = [
         f"{standing.learner} is {standing.place} of {standing.field} on {standing.families.height} families, "
@@ -37,7 +37,7 @@ def sentences_of(standing: Standing) -> list[str]:
             "good learner from a bad one; it does not tell two good ones apart."
         )
     if failed:
-        where = own.filter(pl.col("failure").is_not_null())
+        where = entered.filter(pl.col("failure").is_not_null())
         reasons = "; ".join(sorted(set(where["failure"].to_list())))
         names = ", ".join(where["family"].unique(maintain_order=True).to_list())
         said.append(f"{failed} of its runs failed, on {names}, and count as beaten there: {reasons}")

@@ -15,8 +15,8 @@ from flexdome.cmdp.archive import read_archive
 from flexdome.cmdp.validation import as_raw, shown
 from flexdome.errors import FileFormatError, ValidationError
 from flexdome.experiments.code import entry_of
-from flexdome.experiments.files import as_json
 from flexdome.experiments.specs import RunSpec
+from flexdome.experiments.store_files import as_json
 from flexdome.learners import LEARNERS
 from flexdome.learners.files import FORMAT as KIND
 from flexdome.learners.files import VERSION

@@ -5,7 +5,7 @@ For each environment and each setting of FlexDOME in it, on the instances of the
 * runs that learn, as everybody runs them, with their potential (:mod:`~flexdome.audit.growth`);
 * the known-model iteration with the same schedules, and with constant ones (:mod:`~flexdome.audit.known`);
 * shorter runs that are watched, with unscaled bonuses and with the learner's own (:mod:`~flexdome.audit.learned`);
-* threshold samples alone (:mod:`~flexdome.audit.thresholds`), and Theorem 2 (:mod:`~flexdome.audit.last_iterate`).
+* threshold samples alone (:mod:`~flexdome.audit.threshold_samples`), and Theorem 2 (:mod:`~flexdome.audit.theorem_2`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flexdome.audit.errata import errata
+from flexdome.audit.findings import Finding, numbered
 from flexdome.audit.growth import (
     Learned,
     exponent_findings,
@@ -31,7 +32,6 @@ from flexdome.audit.known import (
     saddle_findings,
     step_findings,
 )
-from flexdome.audit.last_iterate import last_iterate_findings, last_iterates
 from flexdome.audit.learned import (
     Watched,
     estimation_findings,
@@ -39,10 +39,10 @@ from flexdome.audit.learned import (
     learning_findings,
     statistical_findings,
 )
-from flexdome.audit.report import Audit, Part
-from flexdome.audit.thresholds import threshold_findings
+from flexdome.audit.outputs import Audit, Part
+from flexdome.audit.theorem_2 import last_iterate_findings, last_iterates
+from flexdome.audit.threshold_samples import threshold_findings
 from flexdome.audit.trajectory import grid_of, known_steps
-from flexdome.audit.verdicts import Finding, numbered
 from flexdome.cmdp.validation import as_int, instance_of
 from flexdome.errors import ValidationError
 from flexdome.experiments import ExperimentSpec, RunSpec

@@ -9,8 +9,8 @@ import polars as pl
 
 from flexdome.audit.errata import Erratum
 from flexdome.audit.figures import counts_figure, finding_figure, last_iterate_figure
-from flexdome.audit.last_iterate import LastIterates
-from flexdome.audit.verdicts import Finding
+from flexdome.audit.findings import Finding
+from flexdome.audit.theorem_2 import LastIterates
 from flexdome.cmdp.archive import write_whole
 from flexdome.figures import save
 

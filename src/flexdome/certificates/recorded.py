@@ -64,7 +64,7 @@ class Recorded:
         """Episodes in arrays, as the file has them."""
         H, m = as_problem(problem).horizon, problem.constraints
         a = _indices("actions", actions, problem.actions)
-        n = a.shape[0] if a.ndim else 0
+        n = len(a) if a.ndim else 0
         s = _indices("states", states, problem.states)
         r, d = as_array("rewards", rewards)[0], as_array("utilities", utilities, finite=False)[0]
         if d.shape == (n, H) and m == 1:
