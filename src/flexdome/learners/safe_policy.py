@@ -13,7 +13,7 @@ from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import Float, as_array, check_range, check_rows, frozen, shown
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.learners.options import as_json
-from flexdome.learners.programs.confidence import Estimates
+from flexdome.learners.programs.transition_sets import Estimates
 from flexdome.planning import SafePolicy
 from flexdome.planning.evaluation import evaluate_batch
 

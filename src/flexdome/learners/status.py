@@ -72,15 +72,15 @@ class Status:
         """The account; ``verbose`` adds margins and multipliers."""
         lines = [f"episode {self.episode:,} of {self.episodes:,}: {self._verdict()}", f"  played: {self.how}"]
         for i, (utility, alpha, slack) in enumerate(zip(self.utilities, self.thresholds, self.slack, strict=True)):
-            told = self.units
-            kind = f"{'estimated ' * bool(self.estimated[i])}{told.threshold(i)}"
-            side = f": short by {told.amount(i, -slack)}" if slack < 0.0 else f": {told.amount(i, slack)} to spare"
-            belief = f"believed to be {told.total(i, utility)}"
+            units = self.units
+            kind = f"{'estimated ' * bool(self.estimated[i])}{units.threshold(i)}"
+            side = f": short by {units.amount(i, -slack)}" if slack < 0.0 else f": {units.amount(i, slack)} to spare"
+            belief = f"believed to be {units.total(i, utility)}"
             if self.beyond[i]:
-                best = float(told.horizon) if slack >= 0.0 else 0.0
+                best = float(units.horizon) if slack >= 0.0 else 0.0
                 which = ("hoped", "best") if slack >= 0.0 else ("feared", "worst")
-                belief, side = f"{which[0]} to be {told.total(i, best)}, the {which[1]} there is", ""
-            lines.append(f"  {told.name(i)}: {told.utility(i)}{belief}, {kind} {told.total(i, alpha)}{side}")
+                belief, side = f"{which[0]} to be {units.total(i, best)}, the {which[1]} there is", ""
+            lines.append(f"  {units.name(i)}: {units.utility(i)}{belief}, {kind} {units.total(i, alpha)}{side}")
             if verbose:
                 lines.append(f"    multiplier {self.multipliers[i]:.4g}, safety margin {self.margin[i]:.4g}")
         seen = self.tried + self.untried

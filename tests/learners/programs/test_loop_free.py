@@ -8,8 +8,8 @@ from test_programs import random_box
 
 import flexdome as fd
 import naive_loop_free as naive
-from flexdome.learners.programs.confidence import TransitionSet
 from flexdome.learners.programs.projection import FLOOR, STEEPEST_STEP, Occupancy, first_occupancy, mirror_step, project
+from flexdome.learners.programs.transition_sets import TransitionSet
 from naive_programs import extended_best
 
 MASK = np.array([[[True, True], [True, False]], [[False, True], [True, True]], [[True, True], [False, True]]])
@@ -32,11 +32,11 @@ def played(name, cmdp, count, **options):
     """The learner after each of ``count`` episodes of its own, those episodes, and what it held each time."""
     learner = fd.make_learner(name, cmdp.problem(slater_gap=0.2), **options)
     rng = np.random.default_rng(7)
-    held, episodes = [(learner.mixture, learner.multipliers, learner._own)], []
+    held, episodes = [(learner.mixture, learner.multipliers, learner._carried)], []
     for _ in range(count):
         episodes.append(an_episode(cmdp, learner.policy, rng))
         learner.observe(episodes[-1])
-        held.append((learner.mixture, learner.multipliers, learner._own))
+        held.append((learner.mixture, learner.multipliers, learner._carried))
     return learner, episodes, held
 
 
@@ -250,12 +250,12 @@ FILES = ("sv_ops.py", "s_ops.py", "cpd_po.py", "omdpd.py", "projection.py", "loo
 
 def interrupted(learner, episode, at):
     """Observe, with Ctrl-C at the ``at``-th line of our files while the plan is not complete; whether it came."""
-    before, seen = learner._own, 0
+    before, seen = learner._carried, 0
 
     def trace(frame, event, _):
         nonlocal seen
         if frame.f_code.co_filename.endswith(FILES):
-            if event == "line" and learner._own is before:
+            if event == "line" and learner._carried is before:
                 seen += 1
                 if seen == at:
                     raise KeyboardInterrupt
@@ -284,9 +284,9 @@ def test_a_plan_that_is_interrupted_anywhere_changes_nothing(name):
         learner = fd.make_learner(name, cmdp.problem(slater_gap=0.2), **options)
         for episode in episodes[:3]:
             learner.observe(episode)
-        own = learner._own
+        own = learner._carried
         came = interrupted(learner, episodes[3], at)
-        assert not came or learner._own is own
+        assert not came or learner._carried is own
         learner.observe(episodes[4])
         for key, array in whole.state().items():
             assert (learner.state()[key] == array).all(), (at, key)

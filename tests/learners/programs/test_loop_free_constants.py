@@ -12,11 +12,11 @@ import pytest
 
 import flexdome as fd
 from flexdome.learners.programs import omdpd, projection, sv_ops
-from flexdome.learners.programs.confidence import estimates
-from flexdome.learners.programs.kernels import Records
 from flexdome.learners.programs.loop_free import LARGEST_CONSTANT, LEAST_CONSTANT, LoopFreeSet
-from flexdome.learners.programs.records import make_records
 from flexdome.learners.programs.s_ops import mixing
+from flexdome.learners.programs.transition_sets import estimates
+from flexdome.learners.seen.dense import dense
+from flexdome.learners.seen.tally import Tally
 
 PAPER, OTHER = (20, 5, 5, 1, 80_000, 0.1, 2.5), (7, 3, 4, 3, 12_345, 0.02, 0.75)
 
@@ -42,7 +42,7 @@ TABLE = [
     ("_set.log", "s-ops", 26.491586832740182, 24.274104546573888, "as SV-OPS"),
     ("_eta", "s-ops", 0.0018197385400360467, 0.00967645796903453, "as SV-OPS"),
     ("_gamma", "s-ops", 0.0018197385400360467, 0.00967645796903453, "as SV-OPS"),
-    ("_now.own.weight", "s-ops", 0.8, 0.8, "lam_0 = max (L - tau) / (L - beta), ZS26 Alg. 2: 0.4 / 0.5"),
+    ("_now.carried.weight", "s-ops", 0.8, 0.8, "lam_0 = max (L - tau) / (L - beta), ZS26 Alg. 2: 0.4 / 0.5"),
     ("_set.log", "cpd-po", 26.491586832740182, 24.274104546573888, "u as SV-OPS"),
     ("_eta", "cpd-po", 0.00015811388300841897, 0.0006510416666666666, "min{1 / (24 L^3), 1 / sqrt(|X| A T)}, PO-DB"),
     ("_gamma", "cpd-po", 0.0015811388300841897, 0.005208333333333333, "gamma = 2 eta L, PO-DB"),
@@ -91,14 +91,18 @@ def test_a_practical_constant_is_that_of_the_tuning_page(name, path, value):
     assert found(learner_of(name, OTHER, tuning="practical"), path) == pytest.approx(value, rel=1e-13)
 
 
+def nothing(problem):
+    """No episode was seen."""
+    return dense(Tally(problem))
+
+
 def counted(sizes, n, successors):
-    """Records in which every cell was seen ``n`` times and went to state 0 with that share."""
-    records = make_records(problem_of(sizes))
-    filled = {name: array.copy() for name, array in records._asdict().items()}
-    filled["n_visits"][:] = n
-    filled["n_next"][..., 0], filled["n_next"][..., 1] = successors * n, (1 - successors) * n
-    filled["sums"][:] = 0.25 * n
-    return Records(**filled)
+    """Counts in which every cell was seen ``n`` times and went to state 0 with that share."""
+    seen = nothing(problem_of(sizes))
+    seen.visits[:] = seen.samples[:] = n
+    seen.following[..., 0], seen.following[..., 1] = successors, 1 - successors
+    seen.sums[:] = 0.25 * n
+    return seen
 
 
 # N: xi, half-width at p^ = 1/4, half-width at p^ = 0
@@ -130,7 +134,7 @@ def test_the_widths_are_their_literals(sizes, n, xi, eps, eps_0):
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
 def test_a_cell_never_seen_has_a_width_of_one_and_an_optimistic_cost_of_minus_one(scale):
     problem = problem_of(OTHER)
-    est = estimates(problem, make_records(problem))
+    est = estimates(problem, nothing(problem))
     sets = LoopFreeSet(problem, OTHER[4], OTHER[5], scale)
     assert (sets.xi(est) == 1).all()
     assert (sets.optimistic(est)[0] == 1).all()
@@ -154,7 +158,7 @@ def test_what_is_revealed_has_no_width():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(S), size=(H, S, A))
     problem = problem_of(OTHER, rewards=rng.random((H, S, A)), utilities=rng.random((m, H, S, A)), transitions=p)
-    est, sets = estimates(problem, make_records(problem)), LoopFreeSet(problem, T, delta, 1.0)
+    est, sets = estimates(problem, nothing(problem)), LoopFreeSet(problem, T, delta, 1.0)
     np.testing.assert_allclose(sets.optimistic(est), np.concatenate([problem.rewards[None], problem.utilities]))
     assert (sets.transitions(est).lo == sets.transitions(est).up).all()
     assert (sets.width(est) == 0).all()
@@ -298,16 +302,16 @@ def test_a_changed_threshold_is_projected_on_at_once_but_not_before_the_first_ep
 def test_a_changed_threshold_moves_the_multiplier_of_omdpd_by_no_episode():
     _, _, H, m, *_ = OTHER
     learner = learner_of("omdpd", OTHER, bonus_scale=0.0)  # every cell is unsafe, as far as it knows
-    first = learner._own
+    first = learner._carried
     learner.set_thresholds(np.full(m, 0.5 * H))
-    assert (learner._own.x == first.x).all()
+    assert (learner._carried.x == first.x).all()
     learner.observe(fd.Episode(np.zeros(H + 1, int), np.zeros(H, int), np.zeros(H), np.zeros((m, H))))
-    before = learner._own
+    before = learner._carried
     learner.set_thresholds(np.full(m, 0.8 * H))
-    assert (learner._own.lam == before.lam).all()
-    assert learner._own.variation == before.variation
+    assert (learner._carried.lam == before.lam).all()
+    assert learner._carried.variation == before.variation
     assert (before.lam > 0).all()
-    assert not (learner._own.expected == before.expected).all()
+    assert not (learner._carried.expected == before.expected).all()
 
 
 # -- what a file may bring ---------------------------------------------------------------------------------------------

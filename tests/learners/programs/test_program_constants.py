@@ -13,10 +13,11 @@ import pytest
 import flexdome as fd
 from flexdome.learners.programs import dope, optaug, optcmdp, optcmdp_bonus, optpess_lp
 from flexdome.learners.programs.augmented import augmented_program
-from flexdome.learners.programs.confidence import TransitionSet, bernstein, estimates, l1_ball
 from flexdome.learners.programs.family import Plan, Present, policy_of
 from flexdome.learners.programs.oracle import Program, extended_program, known_program
 from flexdome.learners.programs.replanning import NEVER, as_replan
+from flexdome.learners.programs.transition_sets import TransitionSet, bernstein, estimates, l1_ball
+from flexdome.learners.seen.dense import Dense, dense
 from runs import World, small_cmdp
 
 PAPER = fd.Problem(states=20, actions=5, horizon=5, initial=0, thresholds=[1.5], slater_gap=2.5)
@@ -120,13 +121,15 @@ def made(name, size="paper", **options):
 
 def fill(learner, n, many=1.0):
     """Action 0 of state 0 was seen n times at the first and at the last step, every other cell ``many`` times."""
-    seen = learner.records
-    seen.n_visits[:], seen.n_next[:], seen.sums[:] = many, 0.0, 0.0
+    visits, _, sums, following = dense(learner.tally)
+    visits[:] = many
     for h in (0, -1):
-        seen.n_visits[h, 0, 0] = n
-        seen.sums[0, h, 0, 0], seen.sums[1:, h, 0, 0] = 0.4 * n, 0.6 * n
-    seen.n_next[0, 0, 0, :2] = 0.3 * n, 0.7 * n
-    return estimates(learner.problem, seen)
+        visits[h, 0, 0] = n
+        sums[0, h, 0, 0], sums[1:, h, 0, 0] = 0.4 * n, 0.6 * n
+    following[0, 0, 0, :2] = 0.3, 0.7
+    est = estimates(learner.problem, Dense(visits, np.array([visits] * len(sums)), sums, following))
+    learner._estimates = lambda: est
+    return est
 
 
 def asked(monkeypatch, name, size, n, **options):
@@ -527,9 +530,9 @@ def test_a_plan_is_told_how_many_episodes_were_played_since_the_last_and_logged_
     learner.preload([episode, episode])
     for k in range(1, 9):
         learner.observe(episode)
-        new = learner.records
+        new = learner.since
         assert new.new_visits.sum() == 2 * (k % 3)
-        assert new.n_visits.sum() == 2 * (2 + k)
+        assert learner.visits.sum() == 2 * (2 + k)
         assert new.new_sums[0].sum() == pytest.approx(k % 3 * sum(episode.rewards))
     assert told == [0, 3, 3]
 
@@ -636,7 +639,7 @@ def test_a_file_counts_new_visits_from_the_plan_in_force_on():
     state = learner.state()
     assert state["new_visits"].sum() == state["new_sums"].sum() == state["new_returns"].sum() == 0
     assert (state["limit"] == state["n_visits"] + np.maximum(state["n_visits"], 1)).all()
-    assert learner.records.new_visits.sum() == 3 * 2
+    assert learner.since.new_visits.sum() == 3 * 2
     doubled = taught("optcmdp-bonus", "doubling")
     doubled._doubled[0], doubled._cleared = 1, -1
     assert "unsettled" not in doubled.state()

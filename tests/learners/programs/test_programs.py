@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flexdome as fd
-from flexdome.learners.programs.confidence import TransitionSet, around, bernstein, estimates, l1_ball
 from flexdome.learners.programs.extended_kernels import extended_backward, extended_values, follow, upper_occupancy
 from flexdome.learners.programs.oracle import extended_program, known_program
 from flexdome.learners.programs.replanning import as_replan
+from flexdome.learners.programs.transition_sets import TransitionSet, around, bernstein, l1_ball
 from flexdome.planning.decomposition import greedy
 from naive_programs import corners, extended_best, extended_lp, extended_policy_value, highest_occupancy
 from runs import World, small_cmdp, three_states
@@ -173,11 +173,11 @@ def test_bernstein_widths_are_the_formula_and_unseen_cells_may_lead_anywhere():
     cmdp = fd.make_cmdp("independent-v1", states=4, actions=2, horizon=3)
     learner = fd.make_learner("optcmdp", cmdp.problem(), episodes=100)
     fd.simulate(learner, cmdp, episodes=30)
-    est = estimates(cmdp.problem(), learner.records)
+    est, seen = learner._estimates(), learner.seen_counts()
     beta = bernstein(est, 7.0)
-    N = learner.records.n_visits
+    N = seen.visits
     h, s, a = np.argwhere(N[:2] > 1)[0]
-    p, n = learner.records.n_next[h, s, a] / N[h, s, a], N[h, s, a]
+    p, n = seen.successors[h, s, a] / N[h, s, a], N[h, s, a]
     np.testing.assert_allclose(beta[h, s, a], 2 * np.sqrt(p * (1 - p) * 7 / n) + 14 * 7 / (3 * n))
     box = around(est, 1e-9 * beta)
     unseen = (N == 0).ravel()
@@ -469,7 +469,16 @@ def test_a_damaged_state_is_refused():
     for name, array in good.items():
         bad = dict(good)
         bad[name] = np.array(array, dtype=float) * 1.5 + 0.25
-        if name in ("plan_values", "plan_multipliers", "alpha_sum", "new_sums", "new_returns", "sums", "limit"):
+        if name in (
+            "plan_values",
+            "plan_multipliers",
+            "alpha_sum",
+            "new_sums",
+            "new_returns",
+            "sum_d",
+            "sum_r",
+            "limit",
+        ):
             bad[name] = np.full(array.shape, np.nan)
         with pytest.raises(fd.FlexDOMEError, match=r"state\."):
             twin.restore(bad)

@@ -7,10 +7,10 @@ from test_programs import best_of, leaves, options_for, random_box, two_ways
 
 import flexdome as fd
 from flexdome.learners.programs.augmented import augmented_program
-from flexdome.learners.programs.confidence import TransitionSet, estimates
 from flexdome.learners.programs.loop_free import LoopFreeSet
 from flexdome.learners.programs.oracle import extended_program
 from flexdome.learners.programs.projection import first_occupancy, project
+from flexdome.learners.programs.transition_sets import TransitionSet
 from naive_programs import corners, extended_policy_value, highest_occupancy
 
 
@@ -184,7 +184,7 @@ def test_optaug_plays_the_safe_policy_first():
 
 def boxes(learner):
     """The learner's confidence set, as (H, S, A, S) bounds, and its optimistic means."""
-    est = estimates(learner.problem, learner.records)
+    est = learner._estimates()
     transitions = learner._set.transitions(est)
     shape = est.p.shape
     return transitions.lo.reshape(shape), transitions.up.reshape(shape), est
@@ -210,7 +210,7 @@ def test_a_step_of_cpd_po_is_the_slow_one():
     cmdp = small(states=3)
     learner = fd.make_learner("cpd-po", cmdp.problem(), episodes=50, tuning="practical", bonus_scale=0.05)
     fd.simulate(learner, cmdp, episodes=20)
-    before, score = learner.policy, learner._own.score.copy()
+    before, score = learner.policy, learner._carried.score.copy()
     lo, up, _ = boxes(learner)
     upper = highest_occupancy(lo, up, cmdp.initial, before, 1.0)
     lower = highest_occupancy(lo, up, cmdp.initial, before, -1.0)
@@ -232,7 +232,7 @@ def test_a_step_of_cpd_po_is_the_slow_one():
     for h in range(H):
         at = h, states[h], actions[h]
         expected[at] += loss[h:].sum() / (upper[at] + gamma)
-    np.testing.assert_allclose(learner._own.score, expected, atol=1e-9)
+    np.testing.assert_allclose(learner._carried.score, expected, atol=1e-9)
     pi = np.exp(-learner._eta * expected)
     np.testing.assert_allclose(learner.policy, pi / pi.sum(axis=-1, keepdims=True), atol=1e-9)
 
@@ -245,17 +245,17 @@ def test_the_potential_of_omdpd_drives_its_penalty():
     learner = fd.make_learner(
         "omdpd", cmdp.problem(), episodes=300, tuning="practical", bonus_scale=1e-4, scale=0.5, growth=0.2
     )
-    lam = [learner._own.lam.copy()]
+    lam = [learner._carried.lam.copy()]
     for _ in range(60):
-        excess = learner._own.excess.copy()
+        excess = learner._carried.excess.copy()
         fd.simulate(learner, cmdp, episodes=1)
-        np.testing.assert_allclose(learner._own.lam, lam[-1] + 0.5 * excess)  # lam_{k+1} = lam_k + a [c . q_k]_+
-        lam.append(learner._own.lam.copy())
-        potential = np.exp(0.2 * learner._own.lam) - 1.0
+        np.testing.assert_allclose(learner._carried.lam, lam[-1] + 0.5 * excess)  # lam_{k+1} = lam_k + a [c . q_k]_+
+        lam.append(learner._carried.lam.copy())
+        potential = np.exp(0.2 * learner._carried.lam) - 1.0
         np.testing.assert_allclose(learner.multipliers, 0.2 * (potential + 1.0))  # Phi' = beta (Phi + 1)
     assert (np.diff(np.array(lam)[:, 0]) >= 0).all()
     assert lam[-1][0] > lam[0][0]
-    x = learner._own.x
+    x = learner._carried.x
     np.testing.assert_allclose(x.sum(axis=(1, 2)), 1.0, atol=1e-8)
 
 
@@ -278,7 +278,7 @@ def test_the_occupancies_of_sv_ops_are_optimistically_safe():
     for _ in range(20):
         fd.simulate(learner, cmdp, episodes=15)
         utilities = learner.beliefs().utilities
-        if learner._own.safe:
+        if learner._carried.safe:
             assert utilities[0] >= learner.thresholds[0] - 1e-6 or learner.planned_at != learner.episode
 
 
@@ -332,14 +332,14 @@ def test_the_sets_of_the_loop_free_family_are_their_formulas():
     cmdp = small()
     learner = fd.make_learner("sv-ops", cmdp.problem(), episodes=100)
     fd.simulate(learner, cmdp, episodes=40)
-    est = estimates(cmdp.problem(), learner.records)
+    est = learner._estimates()
     sets = LoopFreeSet(cmdp.problem(), 100, 0.1, 1.0)
     u = np.log(8 * 1 * 12**2 * 2 * 100 / 0.1)
     assert sets.log == pytest.approx(u)
-    n = np.maximum(learner.records.n_visits, 1)
+    n = np.maximum(learner.visits, 1)
     np.testing.assert_allclose(sets.xi(est)[0], np.minimum(np.sqrt(4 * u / n), 1))
     small_set = LoopFreeSet(cmdp.problem(), 100, 0.1, 0.01).transitions(est)
-    h, s, a = np.argwhere(learner.records.n_visits[:2] > 1)[0]
+    h, s, a = np.argwhere(learner.visits[:2] > 1)[0]
     p, fewer = est.p[h, s, a], max(n[h, s, a] - 1, 1)
     eps = 0.01 * (2 * np.sqrt(p * u / fewer) + 14 * u / (3 * fewer))
     np.testing.assert_allclose(small_set.up.reshape(est.p.shape)[h, s, a], np.minimum(p + np.minimum(eps, 1), 1))

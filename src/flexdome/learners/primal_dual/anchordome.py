@@ -28,8 +28,8 @@ from flexdome.kernels.borrow import hold
 from flexdome.learners.options import checked, keep
 from flexdome.learners.primal_dual.anchor_kernels import Anchor, open_anchors, record_anchored, step_anchored
 from flexdome.learners.primal_dual.family import PrimalDualLearner
-from flexdome.learners.seen.counts import _zeros
 from flexdome.learners.seen.file import _visited_rows
+from flexdome.learners.seen.tally import _zeros
 from flexdome.learners.state import LARGEST_SUM, ROUNDING, StateReader
 from flexdome.learners.turn import changing
 from flexdome.theory import Schedules, bonus_logs
@@ -125,9 +125,9 @@ class AnchorDOME(PrimalDualLearner):
 
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
-        own: Arrays = {name: state[name] for name in ("anchor_logits", "anchor_lam") if name in state}
-        super().restore({name: part for name, part in state.items() if name not in own})
-        rows, read = _visited_rows(self.model, self.model.core.counts.n_cells), StateReader(own)
+        anchors: Arrays = {name: state[name] for name in ("anchor_logits", "anchor_lam") if name in state}
+        super().restore({name: part for name, part in state.items() if name not in anchors})
+        rows, read = _visited_rows(self.model, self.model.core.counts.n_cells), StateReader(anchors)
         open_anchors(self.model.core, self.anchor, self.settings)
         self.anchor.logits[rows] = read.take("anchor_logits", rows.shape, -LARGEST_SUM, ROUNDING)
         self.anchor.lam[:] = read.take("anchor_lam", self.anchor.lam.shape, 0.0, self.settings.dual_bound)

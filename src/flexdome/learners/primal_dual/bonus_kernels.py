@@ -42,13 +42,13 @@ def width(settings, n, deviation, sure):
     """
     bonus = settings.form.bonus
     scale = np.sqrt(1.0 / n)
-    own = 0.0 if sure else bonus[0]
+    of_mean = 0.0 if sure else bonus[0]
     if settings.form.variance:
-        return own * scale + bonus[1] * deviation * scale + bonus[3] / n
+        return of_mean * scale + bonus[1] * deviation * scale + bonus[3] / n
     if settings.form.anytime:
         square = (2.0 * np.log(np.log(max(2.0 * n, np.e))) + bonus[1]) / n
         return bonus[0] * (np.sqrt(square) * deviation + 5.0 * square)
-    return own * scale + bonus[1] * scale
+    return of_mean * scale + bonus[1] * scale
 
 
 @kernel(inline=True)
@@ -60,9 +60,9 @@ def unvisited(settings, h, m, q):
     phi = width(settings, 1.0, np.sqrt(float(settings.S)) if settings.form.anytime else 0.0, False)
     for j in range(m + 2):
         cap = settings.caps[h * settings.W + j]
-        own = settings.form.bonus[2] if j == m + 1 else phi
+        bonus = settings.form.bonus[2] if j == m + 1 else phi
         after = q[j] if settings.even else 0.0
-        q[j] = cap if settings.form.optimistic else min(own + after, cap)
+        q[j] = cap if settings.form.optimistic else min(bonus + after, cap)
 
 
 @kernel(inline="late")

@@ -140,7 +140,7 @@ class PrimalDualLearner(Learner):
     @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
-        return self.model.by_state(self.model.core.counts.n_visits, 0.0)
+        return self.model.visits
 
     @changing
     def observe(self, episode: Episode) -> None:
@@ -188,9 +188,7 @@ class PrimalDualLearner(Learner):
 
     def utility_means(self) -> Float:
         """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = self.model.core.counts.sum_d / self.model.samples()
-        return np.array([self.model.by_state(row, np.nan) for row in means])
+        return self.model.utility_means()
 
     def _widths(self, visits: Float) -> Float:
         """(H, S, A): the bonus of every cell, for those of reward and utilities that are not known, if any is not."""
@@ -203,12 +201,12 @@ class PrimalDualLearner(Learner):
         first = float(width(settings, 1.0, np.sqrt(float(settings.S)) if form.anytime else 0.0, sure))
         base, n = core.work.base.reshape(-1, self.model.W), np.maximum(core.counts.n_visits, 1.0)
         if sure:
-            own = base[:, 0] - settings.known[0]
+            added = base[:, 0] - settings.known[0]
         elif self.problem.rewards is None:
-            own = base[:, 0] - core.counts.sum_r * (1.0 / n)
+            added = base[:, 0] - core.counts.sum_r * (1.0 / n)
         else:
-            own = base[:, 1] - core.counts.sum_d[0] * (1.0 / np.maximum(self.model.samples()[0], 1.0))
-        return self.model.by_state(np.where(core.counts.n_visits > 0, own, first), first)
+            added = base[:, 1] - core.counts.sum_d[0] * (1.0 / np.maximum(self.model.samples()[0], 1.0))
+        return self.model.by_state(np.where(core.counts.n_visits > 0, added, first), first)
 
     def thresholds_changed(self) -> None:
         """Take the new thresholds."""

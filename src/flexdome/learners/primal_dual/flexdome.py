@@ -125,16 +125,16 @@ class FlexDOME(PrimalDualLearner):
         scale = scales.pop("bonus_scale")
         phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
         entropy_scale = scale if scale_entropy_bonus else 1.0
-        own = theorem1(problem, delta, **scales) if schedules is None else schedules
+        steps = theorem1(problem, delta, **scales) if schedules is None else schedules
         if not margin:
-            own = Schedules(own.eta, own.tau, 0.0)
+            steps = Schedules(steps.eta, steps.tau, 0.0)
         if not regularisation:
-            own = Schedules(own.eta, 0.0, own.margin)
+            steps = Schedules(steps.eta, 0.0, steps.margin)
         super().__init__(
             problem,
             episodes=episodes,
             seed=seed,
-            schedules=own,
+            schedules=steps,
             bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(most_actions(problem))),
             optimistic=unvisited == "optimistic",
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,

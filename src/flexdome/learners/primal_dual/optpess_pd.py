@@ -111,8 +111,9 @@ class OptPessPrimalDual(PrimalDualLearner):
             )
         c_b = constants["bonus_factor"]
         root = numbers["bonus_scale"] * c_b * math.sqrt(math.log(episodes / each))
-        told = any(part is not None for part in (problem.rewards, problem.utilities, problem.transitions))
-        of_means = root / c_b if told and c_b > 1.0 else root  # the 1 of c_b; where nothing is known they stay together
+        revealed = any(part is not None for part in (problem.rewards, problem.utilities, problem.transitions))
+        # the 1 of c_b; where nothing is known they stay together
+        of_means = root / c_b if revealed and c_b > 1.0 else root
         unvisited = unvisited_rule(tuning, unvisited)
         latest = one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last"
         keep(self, {**locals(), **numbers, **constants})

@@ -82,13 +82,13 @@ class NumpyFlexDOME:
             decay = t ** (-1 / 6) * np.log(4 * S * A * H * t / delta) ** (1 / 4)
             return eta, c_tau * t ** (-1 / 6), c_e * (18 / 5) * np.sqrt(H**3 * C_B) * decay
 
-        def own(t: int) -> tuple[Any, Any, Any]:
+        def at(t: int) -> tuple[Any, Any, Any]:
             parts = schedules.eta, schedules.tau, schedules.margin
             eta, tau, eps = (part(float(t)) if callable(part) else part for part in parts)
             return eta, tau, eps
 
         def schedule(t: int) -> tuple[Any, Any, Any]:
-            eta, tau, eps = theorem1(t) if schedules is None else own(t)
+            eta, tau, eps = theorem1(t) if schedules is None else at(t)
             return eta, tau if regularisation else 0.0, np.broadcast_to(np.asarray(eps if margin else 0.0), (m,))
 
         self.schedule = schedule

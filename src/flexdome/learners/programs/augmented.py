@@ -21,8 +21,8 @@ import numpy as np
 from flexdome.cmdp.mask import ALL, Bool
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ConvergenceError
-from flexdome.learners.programs.confidence import TransitionSet
 from flexdome.learners.programs.oracle import Program, oracle_of
+from flexdome.learners.programs.transition_sets import TransitionSet
 from flexdome.planning.decomposition import scale_of
 
 __all__ = ["augmented_program"]

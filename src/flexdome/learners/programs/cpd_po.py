@@ -40,7 +40,6 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen, keep
-from flexdome.learners.programs.confidence import estimates
 from flexdome.learners.programs.extended_kernels import extended_values
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.loop_free import LoopFreeSet, check_constants, occupancy_bound, optimistic_value
@@ -52,7 +51,7 @@ PRACTICAL = {"bonus_scale": 1e-3, "step_size": 1e-2, "exploration": 1e-2, "dual_
 
 
 @dataclass(frozen=True)
-class Own:
+class Carried:
     """What the next step starts from, each (H, S, A): the sum of Q^ - B, and q-up and B of what is played."""
 
     score: Float
@@ -100,13 +99,13 @@ class CPDPO(ProgramLearner):
         self._set = LoopFreeSet(problem, episodes, delta, numbers["bonus_scale"])
         self._eta, self._gamma = numbers["step_size"], numbers["exploration"]
         self.dual_bound = numbers["dual_scale"] * H / problem.slater_gap  # Lambda
-        self._origin = Own(np.zeros((H, S, A)), np.ones((H, S, A)), np.zeros((H, S, A)))
+        self._origin = Carried(np.zeros((H, S, A)), np.ones((H, S, A)), np.zeros((H, S, A)))
 
     def _plan(self, episodes: int) -> Plan:
-        own = self._own
-        score = own.score
+        carried = self._carried
+        score = carried.score
         if episodes > 0:
-            score = score + (self._losses() / (own.upper + self._gamma) - episodes * own.bonus)
+            score = score + (self._losses() / (carried.upper + self._gamma) - episodes * carried.bonus)
         logits = -self._eta * score
         if self._mask.size:
             logits[~self._mask] = -np.inf
@@ -114,20 +113,20 @@ class CPDPO(ProgramLearner):
         pi = np.exp(logits)
         pi /= pi.sum(axis=-1, keepdims=True)
 
-        est = estimates(self.problem, self.records)
+        est = self._estimates()
         transitions, mu = self._set.transitions(est), self.initial()
         values = np.array([optimistic_value(transitions, mu, pi, g) for g in self._set.optimistic(est)])
         lam = np.where(values[1:] < self.thresholds, self.dual_bound, 0.0)
         upper, lower = (occupancy_bound(transitions, mu, pi, sign) for sign in (1.0, -1.0))
-        own = Own(score, upper, self._dilated(transitions.arrays, pi, upper, lower))
-        return Plan.single(pi, lam, values, own)
+        carried = Carried(score, upper, self._dilated(transitions.arrays, pi, upper, lower))
+        return Plan.single(pi, lam, values, carried)
 
     def _losses(self) -> Float:
         """(H, S, A): the Lagrangian loss from each visited cell on, summed over the episodes since the last plan."""
         H, m = self.problem.horizon, self.problem.constraints
-        lam, records = self._now.multipliers, self.records
-        remaining = np.arange(H, 0, -1.0)[:, None, None] * records.new_visits
-        to_go = remaining - records.new_returns
+        lam, since = self._now.multipliers, self.since
+        remaining = np.arange(H, 0, -1.0)[:, None, None] * since.new_visits
+        to_go = remaining - since.new_returns
         losses: Float = (to_go[0] + np.einsum("i,ihsa->hsa", lam, to_go[1:])) / (1.0 + m * self.dual_bound)
         return losses
 
@@ -141,14 +140,14 @@ class CPDPO(ProgramLearner):
         return B
 
     def _widths(self) -> Float:
-        return self._set.width(estimates(self.problem, self.records))
+        return self._set.width(self._estimates())
 
     def _memory(self) -> Arrays:
-        own = self._now.own
-        return {"score": own.score, "upper": own.upper, "bonus": own.bonus}
+        carried = self._now.carried
+        return {"score": carried.score, "upper": carried.upper, "bonus": carried.bonus}
 
-    def _recall(self, reader: StateReader) -> Own:
+    def _recall(self, reader: StateReader) -> Carried:
         shape = self._origin.score.shape
         score = reader.take("own_score", shape, -LARGEST_SUM, LARGEST_SUM)
         upper = reader.take("own_upper", shape, -1e-9, 2.0)
-        return Own(score, upper, reader.take("own_bonus", shape, -LARGEST_SUM, LARGEST_SUM))
+        return Carried(score, upper, reader.take("own_bonus", shape, -LARGEST_SUM, LARGEST_SUM))

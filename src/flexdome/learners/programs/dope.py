@@ -38,9 +38,9 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_int
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen, keep
-from flexdome.learners.programs.confidence import Estimates, around, bernstein, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import extended_program
+from flexdome.learners.programs.transition_sets import Estimates, around, bernstein
 from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values
 from flexdome.learners.state import StateReader
 from flexdome.theory.constants import LONGEST
@@ -105,10 +105,10 @@ class DOPE(ProgramLearner):
         return self._scale * means, self._scale * bernstein(est, self._log)
 
     def _plan(self, episodes: int) -> Plan:
-        """``own`` says whether pi_b is played."""
+        """``carried`` says whether pi_b is played."""
         H, alpha, safe = self.problem.horizon, self.thresholds, self.safe_policy
         gap = float((safe.utilities - alpha).min())
-        est = estimates(self.problem, self.records)
+        est = self._estimates()
         if gap > 0.0 and self.episode >= self.first_episodes(gap):
             means, moves = self._beta(est)
             total = moves.sum(axis=-1)
@@ -117,21 +117,21 @@ class DOPE(ProgramLearner):
             best = extended_program(around(est, moves), f, self.initial(), alpha - H, self._mask)
             if best.feasible:
                 values = np.append(best.values[:1], H + best.values[1:])
-                return Plan.single(self._policy_of(best.occupancy), best.multipliers, values, own=False)
+                return Plan.single(self._policy_of(best.occupancy), best.multipliers, values, carried=False)
         values = safe_policy_values(safe, est, self.initial())
-        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, own=True)
+        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, carried=True)
 
     def _notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
-        return {"baseline": float(self._now.own)}
+        return {"baseline": float(self._now.carried)}
 
     def _widths(self) -> Float:
-        means, moves = self._beta(estimates(self.problem, self.records))
+        means, moves = self._beta(self._estimates())
         width: Float = means.max(axis=0) + self.problem.horizon * moves.sum(axis=-1)
         return width
 
     def _memory(self) -> Arrays:
-        return {"baseline": np.array([self._now.own], dtype=np.int64)}
+        return {"baseline": np.array([self._now.carried], dtype=np.int64)}
 
     def _recall(self, reader: StateReader) -> bool:
         return bool(reader.take("own_baseline", (1,), 0, 1, whole=True)[0])

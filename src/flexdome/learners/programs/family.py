@@ -29,9 +29,14 @@ from flexdome.cmdp.validation import Float, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays, Beliefs, Learner
 from flexdome.learners.options import stored_options
-from flexdome.learners.programs.kernels import Records, record, record_played
-from flexdome.learners.programs.records import make_records, restore_records, seen_of
+from flexdome.learners.programs.kernels import Since, record, record_played
 from flexdome.learners.programs.replanning import as_replan
+from flexdome.learners.programs.since import clear, copied, nothing_since, read_since, since_state
+from flexdome.learners.programs.transition_sets import Estimates, estimates
+from flexdome.learners.seen.dense import check_dense, dense, seen_by
+from flexdome.learners.seen.file import place_seen, read_seen, seen_state
+from flexdome.learners.seen.older_files import with_lists
+from flexdome.learners.seen.tally import Tally
 from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.learners.turn import changing, reading
 from flexdome.planning.evaluation import markov_policy
@@ -56,19 +61,19 @@ class Plan:
     policies : (k, H, S, A) and weights (k,) they are drawn with
     multipliers : (m,)
     values : (1 + m,) estimated reward and utilities
-    own : what the member's next plan starts from, beside what was seen
+    carried : what the member's next plan starts from, beside what was seen
     """
 
     policies: Float
     weights: Float
     multipliers: Float
     values: Float
-    own: Any = None
+    carried: Any = None
 
     @classmethod
-    def single(cls, policy: Float, multipliers: Float, values: Float, own: Any = None) -> Plan:
+    def single(cls, policy: Float, multipliers: Float, values: Float, carried: Any = None) -> Plan:
         """One policy."""
-        return cls(policy[None], np.ones(1), multipliers, values, own)
+        return cls(policy[None], np.ones(1), multipliers, values, carried)
 
 
 @dataclass(frozen=True)
@@ -77,15 +82,8 @@ class Present:
 
     plan: Plan
     number: int
-    planned: int
+    made_at: int
     moved: int
-
-
-def clear(records: Records) -> None:
-    """Count visits anew from here on."""
-    for array in (records.new_visits, records.new_sums, records.new_returns):
-        array[:] = 0.0
-    records.limit[:] = records.n_visits + np.maximum(records.n_visits, 1.0)
 
 
 class ProgramLearner(Learner):
@@ -107,7 +105,9 @@ class ProgramLearner(Learner):
     def __init__(self, problem: Problem, *, episodes: int, seed: int, replan: Any) -> None:
         super().__init__(problem, episodes, seed)
         self.replan = as_replan(replan)
-        self.records: Records = make_records(problem)
+        check_dense(problem, "this learner")
+        self.tally = Tally(problem)
+        self.since: Since = nothing_since(self.tally)
         self._mask = kernel_mask(problem.allowed)
         self._uniform = problem.uniform
         self._origin: Any = None  # what a member's first plan starts from
@@ -119,7 +119,7 @@ class ProgramLearner(Learner):
 
     @abstractmethod
     def _plan(self, episodes: int) -> Plan:
-        """The plan from now on, and in ``own`` what the next starts from; nothing of the learner is changed.
+        """The plan from now on, and in ``carried`` what the next starts from; nothing of the learner is changed.
 
         ``episodes`` were played since the last plan (0 at the start).
         """
@@ -137,12 +137,16 @@ class ProgramLearner(Learner):
         return {}
 
     def _recall(self, reader: StateReader) -> Any:
-        """``own`` again, from what :meth:`_memory` gave, by ``reader.take``."""
+        """``carried`` again, from what :meth:`_memory` gave, by ``reader.take``."""
         return None
 
     def _notes(self) -> dict[str, float]:
         """Numbers about the present plan that go into the history's diagnostics."""
         return {}
+
+    def _estimates(self) -> Estimates:
+        """What was seen says of rewards, utilities and transitions."""
+        return estimates(self.problem, dense(self.tally, shares=True))
 
     def _policy_of(self, occupancy: Float) -> Float:
         """Its policy, uniform over what is allowed where a state is not reached."""
@@ -162,15 +166,16 @@ class ProgramLearner(Learner):
         return self._present
 
     @property
-    def _own(self) -> Any:
+    def _carried(self) -> Any:
         """What the next plan starts from."""
-        return self._origin if self._present is None else self._present.plan.own
+        return self._origin if self._present is None else self._present.plan.carried
 
     @property
     def thresholds(self) -> Float:
         """(m,) known, or the mean of the samples (0 before the first)."""
         known = self.problem.thresholds
-        sampled = self.records.alpha_sum / np.maximum(self.records.alpha_count, 1.0)
+        counts = self.tally.counts
+        sampled = counts.alpha_sum / np.maximum(counts.alpha_count, 1.0)
         return np.where(np.isnan(known), sampled, known)
 
     @property
@@ -197,12 +202,12 @@ class ProgramLearner(Learner):
     @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
-        return self.records.n_visits.copy()
+        return self.tally.visits
 
     @property
     def planned_at(self) -> int:
         """The episode after which the present plan was made, 0 for the first."""
-        return 0 if self._present is None else self._present.planned
+        return 0 if self._present is None else self._present.made_at
 
     @property
     def planned_values(self) -> Float:
@@ -231,21 +236,21 @@ class ProgramLearner(Learner):
         """After the episodes that were recorded, or what an interrupt prevented after them: plan, if it is time."""
         now = self._in_force
         self._clear()
-        if self.episode >= self.replan.following(now.planned) or (self.replan.doubling and self._doubled[0]):
+        if self.episode >= self.replan.following(now.made_at) or (self.replan.doubling and self._doubled[0]):
             self._make_plan()
         elif self.every_episode and now.moved < self.episode:
             self._present = replace(now, plan=self._step(), moved=self.episode)
 
     def _make_plan(self) -> None:
         now = self._in_force
-        self._present = Present(self._plan(self.episode - now.planned), now.number + 1, self.episode, self.episode)
+        self._present = Present(self._plan(self.episode - now.made_at), now.number + 1, self.episode, self.episode)
         self._clear()
 
     def _clear(self) -> None:
         """Count visits anew from the plan in force on, where that was not done yet."""
         number = self._in_force.number
         if self._cleared != number:
-            clear(self.records)
+            clear(self.tally, self.since)
             self._doubled[0] = 0
             self._cleared = number
 
@@ -254,7 +259,9 @@ class ProgramLearner(Learner):
         """Learn from one episode played with ``policy``; a bad one is refused whole and changes nothing."""
         data = self.checked_episode(episode)
         self.settle()
-        record_played(self.records, *data, self._doubled, self._played)
+        self.tally.expect([data])
+        self.tally.reserve()
+        record_played(self.tally.counts, self.since, *data, self._doubled, self._played)
         self.settle()
 
     @changing
@@ -268,14 +275,16 @@ class ProgramLearner(Learner):
         if not log:
             return
         self.settle()
-        before = Records(*(array.copy() for array in self.records)), self._present, self._cleared
+        before = self._present, self._cleared, self.tally.copied(), copied(self.since)
         try:
+            self.tally.expect(log)
             for data in log:
-                record(self.records, *data, False)
+                self.tally.reserve()
+                record(self.tally.counts, self.since, *data, False)
             if self.anew:
                 self._make_plan()
         except BaseException:
-            self.records, self._present, self._cleared = before
+            self._present, self._cleared, self.tally.counts, self.since = before
             raise
 
     @reading
@@ -292,9 +301,7 @@ class ProgramLearner(Learner):
 
     def utility_means(self) -> Float:
         """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
-        n = (self.records.n_visits - self.records.missing)[1:]
-        means: Float = np.where(n > 0, self.records.sums[1:] / np.maximum(n, 1.0), np.nan)
-        return means
+        return self.tally.utility_means()
 
     def thresholds_changed(self) -> None:
         """Plan with the new thresholds."""
@@ -302,7 +309,7 @@ class ProgramLearner(Learner):
 
     def seen_counts(self) -> Seen:
         """What was counted, for :meth:`certify`."""
-        return seen_of(self.problem, self.records)
+        return seen_by(self.tally)
 
     def options(self) -> dict[str, Any]:
         """The constructor's options, as JSON."""
@@ -310,15 +317,16 @@ class ProgramLearner(Learner):
 
     def state(self) -> Arrays:
         """Everything learned, as arrays."""
-        now, records = self._now, Records(*(array.copy() for array in self.records))
+        now, since = self._now, copied(self.since)
         doubled = self.replan.doubling and bool(self._doubled[0])
         if self._cleared != self._in_force.number:  # an interrupt came after the plan, and before this
             doubled = False
-            clear(records)
+            clear(self.tally, since)
         left = doubled or (self.every_episode and self._in_force.moved < self.episode)
         return {
             **({"unsettled": np.ones(1, dtype=np.int64)} if left else {}),  # an interrupt came before a plan
-            **{name: array for name, array in records._asdict().items() if name != "missing" or array.any()},
+            **seen_state(self.tally),
+            **since_state(self.tally, since),
             "planned": np.array([self.planned_at], dtype=np.int64),
             "plan_weights": now.weights,
             "plan_policies": now.policies,
@@ -329,22 +337,24 @@ class ProgramLearner(Learner):
 
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
-        reader = StateReader(state)
-        records = restore_records(self.records, reader, self.episode)
-        planned = int(reader.take("planned", (1,), 0, self.episode, whole=True)[0])
+        tally = Tally(self.problem)
+        reader = StateReader(with_lists(tally, state))
+        seen = read_seen(tally, reader, self.episode, self._mask)
+        since = read_since(tally, reader, seen)
+        made_at = int(reader.take("planned", (1,), 0, self.episode, whole=True)[0])
         k, m = reader.length("plan_weights"), self.problem.constraints
         if not 1 <= k <= MOST:
             raise ValidationError(f"state.plan_weights has {k} entries; there are 1 to {MOST} policies")
         weights = reader.rows("plan_weights", (k,))
-        policies = reader.rows("plan_policies", (k, *records.n_visits.shape))
+        policies = reader.rows("plan_policies", (k, *tally.shape))
         refuse_forbidden("state.plan_policies", policies, self.problem.allowed)
-        refuse_forbidden("state.n_visits", records.n_visits, self.problem.allowed)
         multipliers = reader.take("plan_multipliers", (m,), 0.0, LARGEST_SUM)
         values = reader.take("plan_values", (1 + m,), -LARGEST_SUM, LARGEST_SUM)
-        own, left = self._recall(reader), reader.has("unsettled")
+        carried, left = self._recall(reader), reader.has("unsettled")
         if left:
             reader.take("unsettled", (1,), 1, 1)
         reader.finish()
-        self.records, self._cleared = records, 0
+        place_seen(tally, seen)
+        self.tally, self.since, self._cleared = tally, since, 0
         self._doubled[0] = left
-        self._present = Present(Plan(policies, weights, multipliers, values, own), 0, planned, self.episode - left)
+        self._present = Present(Plan(policies, weights, multipliers, values, carried), 0, made_at, self.episode - left)

@@ -20,8 +20,8 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
-from flexdome.learners.programs.confidence import Estimates, TransitionSet, around
 from flexdome.learners.programs.extended_kernels import extended_values, upper_occupancy
+from flexdome.learners.programs.transition_sets import Estimates, TransitionSet, around
 
 __all__ = ["LoopFreeSet", "check_constants", "occupancy_bound", "optimistic_value"]
 

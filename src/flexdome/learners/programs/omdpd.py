@@ -42,11 +42,11 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_int
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
-from flexdome.learners.programs.confidence import TransitionSet, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.loop_free import check_constants
 from flexdome.learners.programs.optcmdp import OptimisticSet
 from flexdome.learners.programs.projection import Occupancy, first_occupancy, mirror_step
+from flexdome.learners.programs.transition_sets import TransitionSet
 from flexdome.learners.state import LARGEST_SUM, StateReader
 
 __all__ = ["OMDPD"]
@@ -56,7 +56,7 @@ STEEPEST = 30.0  # beta lam above which the exponential is not followed
 
 
 @dataclass(frozen=True)
-class Own:
+class Carried:
     """What the next step starts from.
 
     Attributes
@@ -121,28 +121,28 @@ class OMDPD(ProgramLearner):
         self._a, self._beta = numbers["scale"], numbers["growth"]
         self._radius = math.sqrt(H * math.log(max(S * A, 2)))
         first, none = first_occupancy(H, S, A, problem.initial, problem.allowed), np.zeros((H, S, A))
-        self._origin = Own(first, first.x, np.zeros(m), np.zeros(m), none, none, 0.0)
+        self._origin = Carried(first, first.x, np.zeros(m), np.zeros(m), none, none, 0.0)
 
     def weight(self) -> Float:
         """(m,) Phi'(lam), what a unit of violation costs against a unit of reward."""
-        return self._slope_of(self._now.own.lam)
+        return self._slope_of(self._now.carried.lam)
 
     def _slope_of(self, lam: Float) -> Float:
         growing: Float = self._beta * np.exp(np.minimum(self._beta * lam, STEEPEST))
         return growing
 
     def _plan(self, episodes: int) -> Plan:
-        est = estimates(self.problem, self.records)
+        est = self._estimates()
         transitions, f = self._set.transitions(est), self._set.means(est)
         costs = self.thresholds[:, None, None, None] / self.problem.horizon - f[1:]
-        own = self._own
+        carried = self._carried
         if self.episode > 0:
             steps = max(min(episodes, self._inner), 1)
             for _ in range(steps):
-                own = self._advanced(own, transitions, f[0], costs, episodes / steps)
-        own = self._met_by(own, f[0], costs)
-        values = np.einsum("jhsa,hsa->j", f, own.x)
-        return Plan.single(self._policy_of(own.x), self._slope_of(own.lam), values, own)
+                carried = self._advanced(carried, transitions, f[0], costs, episodes / steps)
+        carried = self._met_by(carried, f[0], costs)
+        values = np.einsum("jhsa,hsa->j", f, carried.x)
+        return Plan.single(self._policy_of(carried.x), self._slope_of(carried.lam), values, carried)
 
     def _gradient(self, lam: Float, r: Float, costs: Float, x: Float) -> Float:
         """a (-r~ + sum over violated i of Phi'(lam_i) c~_i)."""
@@ -150,44 +150,46 @@ class OMDPD(ProgramLearner):
         slope: Float = self._a * (-r + np.einsum("i,ihsa->hsa", self._slope_of(lam) * violated, costs))
         return np.where(self._mask, slope, 0.0) if self._mask.size else slope
 
-    def _met_by(self, own: Own, r: Float, costs: Float) -> Own:
+    def _met_by(self, carried: Carried, r: Float, costs: Float) -> Carried:
         """[c~_k . q_k]_+ and G_k."""
-        excess = np.maximum(np.einsum("ihsa,hsa->i", costs, own.x), 0.0)
-        return replace(own, excess=excess, met=self._gradient(own.lam, r, costs, own.x))
+        excess = np.maximum(np.einsum("ihsa,hsa->i", costs, carried.x), 0.0)
+        return replace(carried, excess=excess, met=self._gradient(carried.lam, r, costs, carried.x))
 
-    def _advanced(self, own: Own, transitions: TransitionSet, r: Float, costs: Float, episodes: float) -> Own:
+    def _advanced(
+        self, carried: Carried, transitions: TransitionSet, r: Float, costs: Float, episodes: float
+    ) -> Carried:
         """The two steps, for so many episodes at once."""
         mu, allowed = self.initial(), self.problem.allowed
-        variation = own.variation + episodes * float(np.abs(own.met - own.expected).max()) ** 2
+        variation = carried.variation + episodes * float(np.abs(carried.met - carried.expected).max()) ** 2
         eta = self._radius / math.sqrt(1.0 + variation)
-        hat = mirror_step(transitions, own.hat, episodes * eta * own.met, mu, allowed=allowed)
-        lam = own.lam + episodes * self._a * own.excess
+        hat = mirror_step(transitions, carried.hat, episodes * eta * carried.met, mu, allowed=allowed)
+        lam = carried.lam + episodes * self._a * carried.excess
         expected = self._gradient(lam, r, costs, hat.x)
         x = mirror_step(transitions, hat, eta * expected, mu, allowed=allowed).x
-        moved = replace(own, hat=hat, x=x, lam=lam, expected=expected, variation=variation)
+        moved = replace(carried, hat=hat, x=x, lam=lam, expected=expected, variation=variation)
         return self._met_by(moved, r, costs)
 
     def _widths(self) -> Float:
-        return self._set.width(estimates(self.problem, self.records))
+        return self._set.width(self._estimates())
 
     def _memory(self) -> Arrays:
-        own = self._now.own
+        carried = self._now.carried
         return {
-            "hat_x": own.hat.x,
-            "hat_p": own.hat.p,
-            "x": own.x,
-            "lam": own.lam,
-            "met": own.met,
-            "expected": own.expected,
-            "excess": own.excess,
-            "variation": np.array([own.variation]),
+            "hat_x": carried.hat.x,
+            "hat_p": carried.hat.p,
+            "x": carried.x,
+            "lam": carried.lam,
+            "met": carried.met,
+            "expected": carried.expected,
+            "excess": carried.excess,
+            "variation": np.array([carried.variation]),
         }
 
-    def _recall(self, reader: StateReader) -> Own:
+    def _recall(self, reader: StateReader) -> Carried:
         shape, m = self._origin.x.shape, self.problem.constraints
         hat_x = reader.take("own_hat_x", shape, 0.0, 2.0)
         hat_p = reader.rows("own_hat_p", (*shape, shape[1]))
-        return Own(
+        return Carried(
             hat=Occupancy(hat_x, hat_p, np.zeros(0)),
             x=reader.take("own_x", shape, 0.0, 2.0),
             lam=reader.take("own_lam", (m,), 0.0, LARGEST_SUM),

@@ -37,7 +37,6 @@ from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
 from flexdome.learners.programs.augmented import augmented_program
-from flexdome.learners.programs.confidence import estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.optcmdp import Confidence, OptimisticSet
 from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values
@@ -101,11 +100,11 @@ class OptAug(ProgramLearner):
         self._origin = np.zeros(problem.constraints)  # the multipliers of the next program
 
     def _plan(self, episodes: int) -> Plan:
-        est, before = estimates(self.problem, self.records), self._own
+        est, before = self._estimates(), self._carried
         if self.episode < self._first:
             safe = self.safe_policy
             values = safe_policy_values(safe, est, self.initial())
-            return Plan.single(safe.policy.copy(), before.copy(), values, own=before)
+            return Plan.single(safe.policy.copy(), before.copy(), values, carried=before)
         best = augmented_program(
             self._set.transitions(est),
             self._set.means(est),
@@ -115,17 +114,17 @@ class OptAug(ProgramLearner):
             self._penalty,
             self._mask,
         )
-        return Plan.single(self._policy_of(best.occupancy), before.copy(), best.values, own=best.multipliers)
+        return Plan.single(self._policy_of(best.occupancy), before.copy(), best.values, carried=best.multipliers)
 
     def _notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
         return {"baseline": float(self.planned_at < self._first)}
 
     def _widths(self) -> Float:
-        return self._set.width(estimates(self.problem, self.records))
+        return self._set.width(self._estimates())
 
     def _memory(self) -> Arrays:
-        return {"lam": self._now.own}
+        return {"lam": self._now.carried}
 
     def _recall(self, reader: StateReader) -> Float:
         return reader.take("own_lam", (self.problem.constraints,), 0.0, LARGEST_SUM)

@@ -32,9 +32,9 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, one_of
 from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
-from flexdome.learners.programs.confidence import Estimates, TransitionSet, around, bernstein, estimates, l1_ball
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import extended_program
+from flexdome.learners.programs.transition_sets import Estimates, TransitionSet, around, bernstein, l1_ball
 
 __all__ = ["Confidence", "OptCMDP", "OptimisticSet"]
 
@@ -117,11 +117,11 @@ class OptCMDP(ProgramLearner):
         )
 
     def _plan(self, episodes: int) -> Plan:
-        est = estimates(self.problem, self.records)
+        est = self._estimates()
         best = extended_program(
             self._set.transitions(est), self._set.means(est), self.initial(), self.thresholds, self._mask
         )
         return Plan.single(self._policy_of(best.occupancy), best.multipliers, best.values)
 
     def _widths(self) -> Float:
-        return self._set.width(estimates(self.problem, self.records))
+        return self._set.width(self._estimates())

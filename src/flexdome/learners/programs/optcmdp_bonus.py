@@ -29,9 +29,9 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
-from flexdome.learners.programs.confidence import Estimates, bernstein, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import known_program
+from flexdome.learners.programs.transition_sets import Estimates, bernstein
 
 __all__ = ["OptCMDPBonus"]
 
@@ -82,7 +82,7 @@ class OptCMDPBonus(ProgramLearner):
         return bonus
 
     def _plan(self, episodes: int) -> Plan:
-        est = estimates(self.problem, self.records)
+        est = self._estimates()
         f = est.f + self._bonus(est)
         if self._optimistic:
             remaining = np.arange(self.problem.horizon, 0, -1.0)[:, None, None]
@@ -91,5 +91,5 @@ class OptCMDPBonus(ProgramLearner):
         return Plan.single(self._policy_of(best.occupancy), best.multipliers, best.values)
 
     def _widths(self) -> Float:
-        widest: Float = self._bonus(estimates(self.problem, self.records)).max(axis=0)
+        widest: Float = self._bonus(self._estimates()).max(axis=0)
         return widest

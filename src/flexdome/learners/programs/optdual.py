@@ -31,10 +31,10 @@ from flexdome.cmdp.validation import Float, as_float
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, unvisited_rule
-from flexdome.learners.programs.confidence import TransitionSet, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.optcmdp import Confidence, OptimisticSet
 from flexdome.learners.programs.oracle import ExtendedOracle
+from flexdome.learners.programs.transition_sets import TransitionSet
 from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.planning.evaluation import deterministic_policy
 from flexdome.theory.schedules import LARGEST_SCALE
@@ -44,7 +44,7 @@ __all__ = ["OptDual"]
 PRACTICAL = {"bonus_scale": 1e-2, "dual_step": 0.1}  # docs/tuning.md
 
 
-class Own(NamedTuple):
+class Carried(NamedTuple):
     """The multipliers, and the confidence set of the last plan as an oracle."""
 
     lam: Float
@@ -99,38 +99,38 @@ class OptDual(ProgramLearner):
         )
         self._dual_step = numbers["dual_step"]
 
-    def _respond(self, own: Own) -> Plan:
+    def _respond(self, carried: Carried) -> Plan:
         """Line 1: the best policy and model for the multipliers."""
         none = np.zeros((0, 0, 0))
-        own.oracle.model = own.oracle.model._replace(mu=self.initial())
-        actions, values = own.oracle.respond(np.append(1.0, own.lam), self._mask, none)
-        return Plan.single(deterministic_policy(actions, self.problem.actions), own.lam.copy(), values, own)
+        carried.oracle.model = carried.oracle.model._replace(mu=self.initial())
+        actions, values = carried.oracle.respond(np.append(1.0, carried.lam), self._mask, none)
+        return Plan.single(deterministic_policy(actions, self.problem.actions), carried.lam.copy(), values, carried)
 
     def _moved(self) -> Float:
         """Line 2: the multipliers, from what the plan held its utilities to be."""
-        lam: Float = np.maximum(self._own.lam + self._dual_step * (self.thresholds - self._now.values[1:]), 0.0)
+        lam: Float = np.maximum(self._carried.lam + self._dual_step * (self.thresholds - self._now.values[1:]), 0.0)
         return lam
 
     def _plan(self, episodes: int) -> Plan:
-        lam = np.zeros(self.problem.constraints) if self._present is None else self._own.lam
+        lam = np.zeros(self.problem.constraints) if self._present is None else self._carried.lam
         if episodes > 0:
             lam = self._moved()
-        est = estimates(self.problem, self.records)
+        est = self._estimates()
         oracle = ExtendedOracle(self._set.transitions(est), self._set.means(est), self.initial(), self._mask)
-        return self._respond(Own(lam, oracle))
+        return self._respond(Carried(lam, oracle))
 
     def _step(self) -> Plan:
-        return self._respond(Own(self._moved(), self._own.oracle))
+        return self._respond(Carried(self._moved(), self._carried.oracle))
 
     def _widths(self) -> Float:
-        return self._set.width(estimates(self.problem, self.records))
+        return self._set.width(self._estimates())
 
     def _memory(self) -> Arrays:
-        own: Own = self._now.own
-        lo, up, spare, radius = own.oracle.transitions.arrays
-        return {"lam": own.lam, "lo": lo, "up": up, "spare": spare, "radius": radius, "f": own.oracle.model.f}
+        carried: Carried = self._now.carried
+        lo, up, spare, radius = carried.oracle.transitions.arrays
+        return {"lam": carried.lam, "lo": lo, "up": up, "spare": spare, "radius": radius, "f": carried.oracle.model.f}
 
-    def _recall(self, reader: StateReader) -> Own:
+    def _recall(self, reader: StateReader) -> Carried:
         S, cells = self.problem.states, (self.problem.horizon, self.problem.states, self.problem.actions)
         m, rows = self.problem.constraints, math.prod(cells)
         lam = reader.take("own_lam", (m,), 0.0, LARGEST_SUM)
@@ -140,4 +140,4 @@ class OptDual(ProgramLearner):
         if (lo > up).any():
             raise ValidationError("state.own_lo exceeds state.own_up")
         f = reader.take("own_f", (1 + m, *cells), 0.0, LARGEST_SUM)
-        return Own(lam, ExtendedOracle(TransitionSet(lo, up, spare, radius), f, self.problem.initial, self._mask))
+        return Carried(lam, ExtendedOracle(TransitionSet(lo, up, spare, radius), f, self.problem.initial, self._mask))

@@ -36,9 +36,9 @@ from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen, keep
-from flexdome.learners.programs.confidence import Estimates, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.oracle import known_program
+from flexdome.learners.programs.transition_sets import Estimates
 from flexdome.learners.safe_policy import as_safe_policy
 from flexdome.learners.state import StateReader
 from flexdome.planning.evaluation import evaluate_batch
@@ -89,37 +89,38 @@ class OptPessLP(ProgramLearner):
         return means, np.zeros_like(beta) if est.known_p else beta
 
     def _plan(self, episodes: int) -> Plan:
-        """``own`` says whether pi0 is played."""
+        """``carried`` says whether pi0 is played."""
         H, S, mu = self.problem.horizon, self.problem.states, self.initial()
         alpha, safe = self.thresholds, self.safe_policy
         gap = float((safe.utilities - alpha).min())
-        est = estimates(self.problem, self.records)
+        est = self._estimates()
         means, transitions = self._beta(est)
         cost = est.costs + means[1:] + S * H * transitions
         f = np.concatenate([est.f[:1], -cost])  # V_c <= tau is V_{-c} >= -tau
-        own = evaluate_batch(Model(est.p, NO_SUCCESSORS, f, mu), safe.policy[None])[0]
+        of_safe = evaluate_batch(Model(est.p, NO_SUCCESSORS, f, mu), safe.policy[None])[0]
         tau, c0 = H - alpha, H - safe.utilities
-        if gap > 0.0 and (-own[1:] < 0.5 * (tau + c0)).all():
+        if gap > 0.0 and (-of_safe[1:] < 0.5 * (tau + c0)).all():
             most = np.maximum(means.max(axis=0), transitions)
             f[0] += means[0] + S * H * transitions + 4.0 * H * (1.0 + S * H) / gap * most
             best = known_program(est.p, f, mu, -tau, self._mask)
             if best.feasible:  # unless by rounding: pi0 itself is feasible
                 values = np.append(best.values[:1], H + best.values[1:])
-                return Plan.single(self._policy_of(best.occupancy), best.multipliers, values, own=False)
-        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), np.append(own[:1], H + own[1:]), own=True)
+                return Plan.single(self._policy_of(best.occupancy), best.multipliers, values, carried=False)
+        values = np.append(of_safe[:1], H + of_safe[1:])
+        return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, carried=True)
 
     def _notes(self) -> dict[str, float]:
         """Whether the known safe policy is played."""
-        return {"baseline": float(self._now.own)}
+        return {"baseline": float(self._now.carried)}
 
     def _widths(self) -> Float:
         H, S = self.problem.horizon, self.problem.states
-        means, transitions = self._beta(estimates(self.problem, self.records))
+        means, transitions = self._beta(self._estimates())
         width: Float = means[1:].max(axis=0) + S * H * transitions
         return width
 
     def _memory(self) -> Arrays:
-        return {"baseline": np.array([self._now.own], dtype=np.int64)}
+        return {"baseline": np.array([self._now.carried], dtype=np.int64)}
 
     def _recall(self, reader: StateReader) -> bool:
         return bool(reader.take("own_baseline", (1,), 0, 1, whole=True)[0])

@@ -26,8 +26,8 @@ from flexdome.cmdp.mask import ALL, Bool
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float
 from flexdome.kernels import bellman
-from flexdome.learners.programs.confidence import TransitionSet
 from flexdome.learners.programs.extended_kernels import extended_backward, follow
+from flexdome.learners.programs.transition_sets import TransitionSet
 from flexdome.planning.decomposition import (
     FEASIBILITY,
     TOLERANCE,

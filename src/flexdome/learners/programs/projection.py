@@ -22,8 +22,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from flexdome.cmdp.mask import Bool, uniform_policy
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ConvergenceError
-from flexdome.learners.programs.confidence import TransitionSet
 from flexdome.learners.programs.projection_kernels import kl_dual, kl_hessian
+from flexdome.learners.programs.transition_sets import TransitionSet
 
 __all__ = ["Occupancy", "first_occupancy", "mirror_step", "project"]
 

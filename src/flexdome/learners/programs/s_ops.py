@@ -31,10 +31,10 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.options import Tuning
-from flexdome.learners.programs.confidence import Estimates, TransitionSet
 from flexdome.learners.programs.family import Plan
 from flexdome.learners.programs.loop_free import occupancy_bound
-from flexdome.learners.programs.sv_ops import SVOPS, Own
+from flexdome.learners.programs.sv_ops import SVOPS, Carried
+from flexdome.learners.programs.transition_sets import Estimates, TransitionSet
 from flexdome.learners.safe_policy import as_safe_policy
 
 __all__ = ["SOPS"]
@@ -73,25 +73,25 @@ class SOPS(SVOPS):
         constants = {"bonus_scale": bonus_scale, "step_size": step_size, "exploration": exploration}
         super().__init__(problem, episodes, delta, seed, replan=replan, tuning=tuning, **constants)
 
-    def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
+    def _played_from(self, est: Estimates, transitions: TransitionSet, carried: Carried) -> Plan:
         H, mu, known = self.problem.horizon, self.initial(), self.safe_policy
-        pi = self._policy_of(own.q.x)
+        pi = self._policy_of(carried.q.x)
         bound = occupancy_bound(transitions, mu, pi)
         costs = est.costs + self._set.xi(est)[1:]
         w = np.minimum(np.einsum("ihsa,hsa->i", costs, bound), float(H))
         if self.episode == 0:
             w = np.full_like(w, float(H))  # lam_0
-        weight = mixing(w, H - self.thresholds, H - known.utilities) if own.safe else 1.0
+        weight = mixing(w, H - self.thresholds, H - known.utilities) if carried.safe else 1.0
         upper = weight * occupancy_bound(transitions, mu, known.policy) + (1.0 - weight) * bound
-        values = self._values(est, own.q.x)
+        values = self._values(est, carried.q.x)
         values[1:] = weight * known.utilities + (1.0 - weight) * values[1:]
         weights = np.array([weight, 1.0 - weight])
-        own = replace(own, upper=upper, weight=weight)
-        return Plan(np.stack([known.policy, pi]), weights, own.lam.copy(), values, own)
+        carried = replace(carried, upper=upper, weight=weight)
+        return Plan(np.stack([known.policy, pi]), weights, carried.lam.copy(), values, carried)
 
     def _notes(self) -> dict[str, float]:
         """With what probability the known safe policy is played, and whether an occupancy was optimistically safe."""
-        return {"baseline": self._now.own.weight, **super()._notes()}
+        return {"baseline": self._now.carried.weight, **super()._notes()}
 
 
 def mixing(w: Float, tau: Float, beta: Float) -> float:

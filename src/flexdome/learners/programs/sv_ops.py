@@ -33,11 +33,11 @@ from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
 from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen, keep
-from flexdome.learners.programs.confidence import Estimates, TransitionSet, estimates
 from flexdome.learners.programs.family import Plan, ProgramLearner
 from flexdome.learners.programs.loop_free import LEAST_CONSTANT, LoopFreeSet, check_constants, occupancy_bound
 from flexdome.learners.programs.oracle import oracle_of
 from flexdome.learners.programs.projection import Occupancy, first_occupancy, mirror_step
+from flexdome.learners.programs.transition_sets import Estimates, TransitionSet
 from flexdome.learners.state import LARGEST_SUM, StateReader
 from flexdome.planning.decomposition import slack_mixture
 
@@ -49,7 +49,7 @@ UNSAFE = 1e-9  # relative to H: a slack below minus this means that no q is safe
 
 
 @dataclass(frozen=True)
-class Own:
+class Carried:
     """What the next step starts from.
 
     Attributes
@@ -105,36 +105,36 @@ class SVOPS(ProgramLearner):
         self._set = LoopFreeSet(problem, episodes, delta, numbers["bonus_scale"])
         self._eta, self._gamma = numbers["step_size"], numbers["exploration"]
         nothing = np.zeros(problem.constraints)
-        self._origin = Own(first_occupancy(H, S, A, mu, problem.allowed), np.ones((H, S, A)), nothing, True, 1.0)
+        self._origin = Carried(first_occupancy(H, S, A, mu, problem.allowed), np.ones((H, S, A)), nothing, True, 1.0)
 
     def _plan(self, episodes: int) -> Plan:
-        est = estimates(self.problem, self.records)
-        transitions, own = self._set.transitions(est), self._own
+        est = self._estimates()
+        transitions, carried = self._set.transitions(est), self._carried
         if self.episode > 0:
-            losses = (self.records.new_visits - self.records.new_sums[0]) / (own.upper + self._gamma)
-            own = self._projected(est, transitions, self._eta * losses, self._eta * max(episodes, 1))
-        return self._played_from(est, transitions, own)
+            losses = (self.since.new_visits - self.since.new_sums[0]) / (carried.upper + self._gamma)
+            carried = self._projected(est, transitions, self._eta * losses, self._eta * max(episodes, 1))
+        return self._played_from(est, transitions, carried)
 
-    def _projected(self, est: Estimates, transitions: TransitionSet, slope: Float, length: float) -> Own:
+    def _projected(self, est: Estimates, transitions: TransitionSet, slope: Float, length: float) -> Carried:
         """q^_{t+1}; in utility form (g^ - xi) . q <= tau is (1 - (g^ - xi)) . q >= alpha."""
         H, mu = self.problem.horizon, self.initial()
-        own: Own = self._own
+        carried: Carried = self._carried
         allowed = self.problem.allowed
         optimistic, alpha = self._set.optimistic(est), self.thresholds
         slack = float(slack_mixture(oracle_of(transitions, optimistic, mu, self._mask), alpha).value)
         safe = slack >= -UNSAFE * H
         if not safe:
-            q = mirror_step(transitions, own.q, slope, mu, allowed=allowed)
-            return replace(own, q=q, lam=np.zeros(alpha.size), safe=False)
+            q = mirror_step(transitions, carried.q, slope, mu, allowed=allowed)
+            return replace(carried, q=q, lam=np.zeros(alpha.size), safe=False)
         lowered = alpha - max(ROOM * H - slack, 0.0)
-        q = mirror_step(transitions, own.q, slope, mu, optimistic[1:], lowered, allowed)
-        return replace(own, q=q, lam=q.multipliers / max(length, LEAST_CONSTANT), safe=True)
+        q = mirror_step(transitions, carried.q, slope, mu, optimistic[1:], lowered, allowed)
+        return replace(carried, q=q, lam=q.multipliers / max(length, LEAST_CONSTANT), safe=True)
 
-    def _played_from(self, est: Estimates, transitions: TransitionSet, own: Own) -> Plan:
+    def _played_from(self, est: Estimates, transitions: TransitionSet, carried: Carried) -> Plan:
         """The plan that plays q^, and what the next step needs."""
-        pi = self._policy_of(own.q.x)
+        pi = self._policy_of(carried.q.x)
         upper = occupancy_bound(transitions, self.initial(), pi)
-        return Plan.single(pi, own.lam.copy(), self._values(est, own.q.x), replace(own, upper=upper))
+        return Plan.single(pi, carried.lam.copy(), self._values(est, carried.q.x), replace(carried, upper=upper))
 
     def _values(self, est: Estimates, x: Float) -> Float:
         values: Float = np.einsum("jhsa,hsa->j", self._set.optimistic(est), x)
@@ -142,23 +142,23 @@ class SVOPS(ProgramLearner):
 
     def _notes(self) -> dict[str, float]:
         """Whether an optimistically safe occupancy was found."""
-        return {"safe": float(self._now.own.safe)}
+        return {"safe": float(self._now.carried.safe)}
 
     def _widths(self) -> Float:
-        return self._set.width(estimates(self.problem, self.records))
+        return self._set.width(self._estimates())
 
     def _memory(self) -> Arrays:
-        own = self._now.own
+        carried = self._now.carried
         return {
-            "x": own.q.x,
-            "p": own.q.p,
-            "lam": own.lam,
-            "upper": own.upper,
-            "safe": np.array([own.safe], dtype=np.int64),
-            "weight": np.array([own.weight]),
+            "x": carried.q.x,
+            "p": carried.q.p,
+            "lam": carried.lam,
+            "upper": carried.upper,
+            "safe": np.array([carried.safe], dtype=np.int64),
+            "weight": np.array([carried.weight]),
         }
 
-    def _recall(self, reader: StateReader) -> Own:
+    def _recall(self, reader: StateReader) -> Carried:
         shape = self._origin.q.x.shape
         x = reader.take("own_x", shape, 0.0, 2.0)
         p = reader.rows("own_p", (*shape, shape[1]))
@@ -166,4 +166,4 @@ class SVOPS(ProgramLearner):
         upper = reader.take("own_upper", shape, 0.0, 2.0)
         safe = bool(reader.take("own_safe", (1,), 0, 1, whole=True)[0])
         weight = float(reader.take("own_weight", (1,), 0.0, 1.0)[0])
-        return Own(Occupancy(x, p, lam), upper, lam, safe, weight)
+        return Carried(Occupancy(x, p, lam), upper, lam, safe, weight)

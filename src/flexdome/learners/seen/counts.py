@@ -1,16 +1,11 @@
 """The optimistic empirical model and the policy over it, as a learner holds them.
 
-The arrays and their layout are described in :mod:`flexdome.learners.seen.kernels`. Capacity for every state is reserved
-but not touched: memory follows what has been visited. Where the problem reveals rewards, utilities or transitions, it
-follows what is revealed, which is something of every state.
+What was seen is a :class:`~flexdome.learners.seen.tally.Tally`. Where the problem reveals rewards, utilities or
+transitions, memory follows what is revealed, which is something of every state.
 """
 
 from __future__ import annotations
 
-import math
-import mmap
-from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,39 +13,13 @@ import numpy.typing as npt
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.mask import kernel_mask
-from flexdome.cmdp.validation import LARGEST_SIZE, Float
-from flexdome.errors import ValidationError
+from flexdome.cmdp.validation import Float
 from flexdome.kernels.borrow import hold
-from flexdome.kernels.lanes import BLOCK, LANES, TOGETHER
+from flexdome.kernels.lanes import BLOCK, TOGETHER
 from flexdome.learners.seen.kernels import FORBIDDEN, Core, Counts, Policy, Settings, Work, set_all_means
+from flexdome.learners.seen.tally import FIRST_POOL, Tally, _zeros
 
-__all__ = ["FIRST_POOL", "OptimisticModel", "most_actions"]
-
-FIRST_POOL = 1024
-HUGE = 2**22  # bytes
-LINE = 64  # bytes
-
-
-def _zeros(shape: int | tuple[int, ...], dtype: type = np.float64) -> npt.NDArray[Any]:
-    """Zeros that take memory where they are touched.
-
-    For arrays from four megabytes on NumPy asks Linux for huge pages, and then each number touched takes two megabytes:
-    seventy times the memory at a million states. Ordinary pages are asked for here. Arrays begin with a line of the
-    cache, so that no machine vector lies across two.
-    """
-    size = math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize
-    if size < HUGE or not hasattr(mmap, "MAP_PRIVATE"):
-        room = np.zeros(size + LINE, dtype=np.uint8)
-        first = -room.ctypes.data % LINE
-        return room[first : first + size].view(dtype).reshape(shape)
-    try:
-        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
-        raise MemoryError(f"{size} bytes for a learner's arrays cannot be had: {error.strerror}") from None
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        with suppress(OSError):  # a kernel without huge pages
-            pages.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(pages, dtype=dtype).reshape(shape)
+__all__ = ["OptimisticModel", "_zeros", "most_actions"]
 
 
 def most_actions(problem: Problem) -> int:
@@ -58,42 +27,14 @@ def most_actions(problem: Problem) -> int:
     return problem.actions if problem.allowed is None else int(problem.allowed.sum(axis=-1).max())
 
 
-class OptimisticModel:
+class OptimisticModel(Tally):
     """Counts, empirical means, successors, policy and multipliers of one learner."""
 
     def __init__(self, problem: Problem, slips: bool = False) -> None:
-        S, A, H, m = problem.states, problem.actions, problem.horizon, problem.constraints
-        self.shape = H, S, A
-        self.C = -(-S // LANES) * LANES
-        self.W = -(-(m + 2) // BLOCK) * BLOCK
-        C, W = self.C, self.W
+        self._size(problem)
+        (H, S, A), m, C = self.shape, problem.constraints, self.C
+        self.W = W = -(-(m + 2) // BLOCK) * BLOCK
         rows, cells = H * A * C, H * C
-        if rows > LARGEST_SIZE:
-            raise ValidationError(
-                f"the problem has H A S = {H} x {A} x {S} cells; this learner counts at most {LARGEST_SIZE}"
-            )
-        whole, index = np.int64, np.int32
-        counts = Counts(
-            cell_of=_zeros((H, S), index),
-            state_of=_zeros((H, C), index),
-            n_cells=_zeros(H, whole),
-            n_visits=_zeros(rows),
-            inverse=_zeros(rows),
-            sum_r=_zeros(rows),
-            sum_d=_zeros((m, rows)),
-            start=_zeros(rows, whole),
-            length=_zeros(rows, index),
-            capacity=_zeros(rows, index),
-            pool_cell=_zeros(FIRST_POOL, index),
-            pool_count=_zeros(FIRST_POOL),
-            pool=_zeros(2, whole),
-            tried=_zeros(rows, index),
-            tried_cell=_zeros(rows, index),
-            n_tried=_zeros(H, whole),
-            alpha_sum=_zeros(m),
-            alpha_count=_zeros(m),
-            missing=_zeros((0, 0)),
-        )
         policy = Policy(
             logits=_zeros(rows),
             pi=_zeros(rows),
@@ -109,10 +50,19 @@ class OptimisticModel:
             last=_zeros((S, A, S) if slips else (0, 0, 0)),
             after=_zeros(S if slips else 0),
         )
-        self.core = hold(Core(counts, policy, work))
+        self.core = hold(Core(self._nothing(m), policy, work))
         self.revealed = any(part is not None for part in (problem.rewards, problem.utilities, problem.transitions))
         self._tidy = FIRST_POOL  # entries of the pool that were in use when it was last tidied
         self.reserve()
+
+    @property
+    def counts(self) -> Counts:
+        """The arrays of what was seen."""
+        return self.core.counts
+
+    @counts.setter
+    def counts(self, counts: Counts) -> None:
+        self.core = self.core._replace(counts=counts)
 
     def settings(
         self, problem: Problem, dual_bound: float, even: bool = False, form: Any = None, off: bool | None = None
@@ -241,40 +191,7 @@ class OptimisticModel:
         used = int(core.counts.pool[0]) + room
         core.counts.pool[0] = used
         if used > core.counts.pool_cell.size:
-            cell, count = np.zeros(2 * used, dtype=np.int32), np.zeros(2 * used)
-            cell[: core.counts.pool_cell.size], count[: core.counts.pool_count.size] = (
-                core.counts.pool_cell,
-                core.counts.pool_count,
-            )
-            self.core = core._replace(counts=core.counts._replace(pool_cell=cell, pool_count=count))
-
-    def reserve(self, episodes: int = 1) -> None:
-        """Make room in the pool of successors for at least so many episodes' growth (one is enough to go on)."""
-        core = self.core
-        used, largest = (int(x) for x in core.counts.pool)
-        needed = used + self.shape[0] * max(2 * largest, TOGETHER) * episodes
-        if needed > core.counts.pool_cell.size:
-            size = max(needed, 2 * core.counts.pool_cell.size)
-            cell, count = np.zeros(size, dtype=np.int32), np.zeros(size)
-            cell[:used], count[:used] = core.counts.pool_cell[:used], core.counts.pool_count[:used]
-            self.core = core._replace(counts=core.counts._replace(pool_cell=cell, pool_count=count))
-
-    def expect(self, log: Iterable[tuple[Any, ...]]) -> None:
-        """Make room for samples that are missing, if one is in these episodes (as ``checked_episode`` gives them)."""
-        if self.core.counts.missing.size == 0 and any(np.isnan(data[3]).any() for data in log):
-            self.expect_missing()
-
-    def expect_missing(self) -> None:
-        """Make room for samples that are missing."""
-        counts = self.core.counts
-        self.core = self.core._replace(counts=counts._replace(missing=_zeros(counts.sum_d.shape)))
-
-    def samples(self) -> Float:
-        """(m, rows) how often each utility was sampled."""
-        counts = self.core.counts
-        missing = counts.missing if counts.missing.size else np.zeros_like(counts.sum_d)
-        n: Float = counts.n_visits - missing
-        return n
+            self._enlarge(2 * used, core.counts.pool_cell.size)
 
     def tidy(self) -> None:
         """Lay the lists of successors out in the order in which a sweep reads them, without what lists moved from left.
@@ -296,12 +213,3 @@ class OptimisticModel:
         counts.pool_cell[used : counts.pool[0]], counts.pool_count[used : counts.pool[0]] = 0, 0.0
         counts.start[rows], counts.capacity[rows] = start, capacity
         counts.pool[0] = self._tidy = used
-
-    def by_state(self, rows: Float, elsewhere: float | Float) -> Float:
-        """(H, S, A) from an array over rows; ``elsewhere`` where a state was never visited."""
-        H, S, A = self.shape
-        by_cell = rows.reshape(H, A, self.C)
-        out = np.full((H, S, A), elsewhere)
-        h, s = np.nonzero(self.core.counts.cell_of)
-        out[h, s] = by_cell[h, :, self.core.counts.cell_of[h, s] - 1]
-        return out

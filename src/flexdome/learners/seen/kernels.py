@@ -39,16 +39,19 @@ __all__ = [
     "Settings",
     "Work",
     "add_outcome",
+    "count",
     "count_episode",
-    "count_thresholds",
     "count_visit",
+    "full",
     "n_allowed",
     "n_missing",
     "new_cell",
     "record",
+    "row_at",
     "row_of",
     "set_all_means",
     "set_means",
+    "spread",
 ]
 
 
@@ -145,14 +148,21 @@ def n_allowed(settings, h, s):
 
 
 @kernel
-def new_cell(core, settings, h, s):
-    """Make the cell of (h, s) on its first visit: uniform policy, nothing known of any action."""
-    counts, policy, work = core.counts, core.policy, core.work
-    A, C, W = settings.A, settings.C, settings.W
+def open_cell(counts, h, s):
+    """Give (h, s) a cell on its first visit."""
     c = counts.n_cells[h]
     counts.n_cells[h] += 1
     counts.cell_of[h, s] = c + 1
     counts.state_of[h, c] = s
+    return c
+
+
+@kernel
+def new_cell(core, settings, h, s):
+    """Make the cell of (h, s) on its first visit: uniform policy, nothing known of any action."""
+    policy, work = core.policy, core.work
+    A, C, W = settings.A, settings.C, settings.W
+    c = open_cell(core.counts, h, s)
     for j in range(W):
         work.values[(h * C + c) * W + j] = 0.0
     n = A
@@ -190,6 +200,30 @@ def append_successor(counts, row, cell):
 
 
 @kernel(inline=True)
+def full(counts):
+    """Whether the pool of successors may have no room for one more episode."""
+    return counts.pool[0] + counts.n_cells.size * max(2 * counts.pool[1], TOGETHER) > counts.pool_cell.size
+
+
+@kernel(inline="late")
+def list_row(counts, h, row, cell, first):
+    """List a row on its first visit; ``first`` is where the list of step h begins."""
+    counts.tried[first + counts.n_tried[h]] = row
+    counts.tried_cell[first + counts.n_tried[h]] = cell
+    counts.n_tried[h] += 1
+
+
+@kernel(inline="late")
+def count_successor(counts, row, cell):
+    """``cell`` followed ``row`` once more."""
+    for k in range(counts.start[row], counts.start[row] + counts.length[row]):
+        if counts.pool_cell[k] == cell:
+            counts.pool_count[k] += 1.0
+            return
+    append_successor(counts, row, cell)
+
+
+@kernel(inline=True)
 def count_visit(core, settings, h, c, a, following):
     """One visit of action ``a`` in cell c of step h, with cell ``following`` of the next step after it (or < 0: none).
 
@@ -200,9 +234,7 @@ def count_visit(core, settings, h, c, a, following):
     row = (h * A + a) * C + c
     if counts.n_visits[row] == 0.0:
         if not settings.revealed:
-            counts.tried[h * A * C + counts.n_tried[h]] = row
-            counts.tried_cell[h * A * C + counts.n_tried[h]] = h * C + c
-            counts.n_tried[h] += 1
+            list_row(counts, h, row, h * C + c, h * A * C)
             policy.untried[h * C + c] -= policy.pi[row]
         elif settings.even and not settings.known_p:  # no longer every state alike
             counts.start[row], counts.length[row] = 0, 0
@@ -211,15 +243,7 @@ def count_visit(core, settings, h, c, a, following):
         return row
     counts.inverse[row] = 1.0 / counts.n_visits[row]
     if following >= 0:
-        cell = (h + 1) * C + following
-        known = False
-        for k in range(counts.start[row], counts.start[row] + counts.length[row]):
-            if counts.pool_cell[k] == cell:
-                counts.pool_count[k] += 1.0
-                known = True
-                break
-        if not known:
-            append_successor(counts, row, cell)
+        count_successor(counts, row, (h + 1) * C + following)
     return row
 
 
@@ -266,11 +290,10 @@ def set_all_means(core, settings):
 
 
 @kernel(inline=True)
-def add_sums(core, row, h, rewards, utilities):
+def add_sums(counts, row, h, rewards, utilities):
     """Reward and utilities of step h, seen in ``row``."""
-    counts, policy = core.counts, core.policy
     counts.sum_r[row] += rewards[h]
-    for i in range(policy.lam.size):
+    for i in range(counts.alpha_sum.size):
         if counts.missing.size > 0 and np.isnan(utilities[i, h]):
             counts.missing[i, row] += 1.0
         else:
@@ -280,7 +303,7 @@ def add_sums(core, row, h, rewards, utilities):
 @kernel(inline=True)
 def add_outcome(core, settings, row, h, rewards, utilities):
     """Reward and utilities of step h, seen in ``row``, and its means."""
-    add_sums(core, row, h, rewards, utilities)
+    add_sums(core.counts, row, h, rewards, utilities)
     set_means(core, settings, row)
 
 
@@ -299,7 +322,7 @@ def count_episode(core, settings, states, actions, rewards, utilities, threshold
             if following < 0:
                 following = new_cell(core, settings, h + 1, states[h + 1])
         row = count_visit(core, settings, h, c, actions[h], following)
-        add_sums(core, row, h, rewards, utilities)
+        add_sums(counts, row, h, rewards, utilities)
         c = following
     count_thresholds(counts.alpha_sum, counts.alpha_count, thresholds)
 
@@ -310,9 +333,67 @@ def row_of(core, settings, h, s, a):
     return (h * settings.A + a) * settings.C + np.int64(core.counts.cell_of[h, s]) - 1
 
 
+@kernel(inline=True)
+def row_at(counts, h, s, a):
+    """:func:`row_of` where there is nothing but counts."""
+    H, C = counts.state_of.shape
+    return h * (counts.n_visits.size // H) + a * C + np.int64(counts.cell_of[h, s]) - 1
+
+
 @kernel(inline="late")
 def record(core, settings, states, actions, rewards, utilities, thresholds):
     """Add one episode's data, and the means of its rows."""
     count_episode(core, settings, states, actions, rewards, utilities, thresholds)
     for h in range(actions.size):
         set_means(core, settings, row_of(core, settings, h, states[h], actions[h]))
+
+
+@kernel
+def count(counts, states, actions, rewards, utilities, thresholds):
+    """Add one episode's data where there is nothing but counts; ``thresholds`` as in :func:`count_episode`."""
+    H, C = counts.state_of.shape
+    A, cell_of = counts.n_visits.size // (H * C), counts.cell_of
+    c = np.int64(cell_of[0, states[0]]) - 1
+    if c < 0:
+        c = open_cell(counts, np.int64(0), states[0])
+    for h in range(H):
+        row = (h * A + actions[h]) * C + c
+        if counts.n_visits[row] == 0.0:
+            list_row(counts, h, row, h * C + c, h * A * C)
+        counts.n_visits[row] += 1.0
+        counts.inverse[row] = 1.0 / counts.n_visits[row]
+        add_sums(counts, row, h, rewards, utilities)
+        if h + 1 < H:
+            c = np.int64(cell_of[h + 1, states[h + 1]]) - 1
+            if c < 0:
+                c = open_cell(counts, h + 1, states[h + 1])
+            count_successor(counts, row, (h + 1) * C + c)
+    count_thresholds(counts.alpha_sum, counts.alpha_count, thresholds)
+
+
+@kernel
+def spread(counts, visits, samples, sums, successors, counted, shares):
+    """What was seen, row after row, into arrays of zeros (H, S, A), twice (1 + m, H, S, A) and (H, S, A, S).
+
+    What followed is left out where it is not ``counted``; with ``shares`` it is p^ = counts / N.
+    """
+    H, C = counts.state_of.shape
+    A, m = visits.shape[2], counts.alpha_sum.size
+    for h in range(H):
+        for c in range(counts.n_cells[h]):
+            s = counts.state_of[h, c]
+            for a in range(A):
+                row = (h * A + a) * C + c
+                n = counts.n_visits[row]
+                if n == 0.0:
+                    continue
+                visits[h, s, a] = n
+                samples[0, h, s, a] = n
+                sums[0, h, s, a] = counts.sum_r[row]
+                for i in range(m):
+                    samples[1 + i, h, s, a] = n - n_missing(counts, i, row)
+                    sums[1 + i, h, s, a] = counts.sum_d[i, row]
+                if counted and h + 1 < H:
+                    for k in range(counts.start[row], counts.start[row] + counts.length[row]):
+                        following = counts.state_of[h + 1, counts.pool_cell[k] - (h + 1) * C]
+                        successors[h, s, a, following] = counts.pool_count[k] / n if shares else counts.pool_count[k]

@@ -8,10 +8,10 @@ import numpy as np
 
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
-from flexdome.kernels.lanes import TOGETHER
 from flexdome.kernels.rollout import finish, play_episode
 from flexdome.learners.primal_dual.anchor_kernels import learn_anchored
 from flexdome.learners.primal_dual.kernels import learn
+from flexdome.learners.seen.kernels import full
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
 
 __all__ = ["Anchored", "PrimalDual", "run_anchored", "run_primal_dual"]
@@ -38,9 +38,9 @@ def run_primal_dual(core, settings, truth, uniforms, thresholds, schedules, begi
     states, actions, rewards, utilities = buffers.states, buffers.actions, buffers.rewards, buffers.utilities
     step, alpha = buffers.step, buffers.alpha
     weights, v, q = step[0], step[1], step[2]
-    H, m, pool = actions.size, core.policy.lam.size, core.counts.pool
+    m = core.policy.lam.size
     for t in range(begin, eta.size):
-        if pool[0] + H * max(2 * pool[1], TOGETHER) > core.counts.pool_cell.size:
+        if full(core.counts):
             return t
         observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
         learn(
@@ -69,9 +69,9 @@ def run_anchored(
     states, actions, rewards, utilities = buffers.states, buffers.actions, buffers.rewards, buffers.utilities
     step, alpha = buffers.step, buffers.alpha
     weights, v, q = step[0], step[1], step[2]
-    H, m, pool = actions.size, core.policy.lam.size, core.counts.pool
+    m = core.policy.lam.size
     for t in range(begin, eta.size):
-        if pool[0] + H * max(2 * pool[1], TOGETHER) > core.counts.pool_cell.size:
+        if full(core.counts):
             return t
         observed = play_episode(core, settings, truth, uniforms, thresholds, t, exact, out, buffers)
         learn_anchored(
@@ -106,9 +106,9 @@ class PrimalDual(Runner):
             learner.model.reserve()
             done = self.call(self.truth, *draws, schedules, done, chunk.exact, out, buffers, learner._played)
         chunk.values[:], chunk.multipliers[:] = out[:, : 1 + m], out[:, 1 + m : 1 + 2 * m]
-        chunk.realised[:], told = out[:, 2 + 4 * m :], chunk.diagnostics
-        told["value"][:], told["utilities"][:] = out[:, 1 + 2 * m], out[:, 2 + 2 * m : 2 + 3 * m]
-        told["thresholds"][:], told["margin"][:] = out[:, 2 + 3 * m : 2 + 4 * m], schedules[2]
+        chunk.realised[:], diagnostics = out[:, 2 + 4 * m :], chunk.diagnostics
+        diagnostics["value"][:], diagnostics["utilities"][:] = out[:, 1 + 2 * m], out[:, 2 + 2 * m : 2 + 3 * m]
+        diagnostics["thresholds"][:], diagnostics["margin"][:] = out[:, 2 + 3 * m : 2 + 4 * m], schedules[2]
 
     def call(self, *play_on: Any) -> int:
         """The kernel, with the learner's own arrays."""

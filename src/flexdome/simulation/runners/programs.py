@@ -7,6 +7,7 @@ import numpy as np
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.rollout import play
 from flexdome.learners.programs.kernels import record_played
+from flexdome.learners.seen.kernels import full
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
 
@@ -15,22 +16,25 @@ __all__ = ["Programs", "play_fixed"]
 
 @kernel
 def play_fixed(
-    records, policies, choice, stop, truth, uniforms, thresholds, begin, end, buffers, realised, doubled, played
+    counts, since, policies, choice, stop, truth, uniforms, thresholds, begin, end, buffers, realised, doubled, played
 ):  # fmt: skip
     """Play and record episodes ``begin`` to ``end`` (numbers of rows), each of policy ``choice[t]``.
 
     Row t of ``realised`` receives the sums of its rewards and utilities. The row after the last one played comes back;
-    with ``stop`` a count that has doubled ends the call.
+    with ``stop`` a count that has doubled ends the call, and a pool of successors that is nearly full does always.
     """
     none = np.zeros((0, 0))
     for t in range(begin, end):
+        if full(counts):
+            return t
         play(policies[choice[t]], truth, uniforms, t, buffers)
         realised[t, 0] = buffers.rewards.sum()
         for i in range(buffers.utilities.shape[0]):
             realised[t, 1 + i] = buffers.utilities[i].sum()
         observed = thresholds[t] if thresholds.size > 0 else none
         record_played(
-            records, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, observed, doubled, played
+            counts, since, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, observed, doubled,
+            played,
         )  # fmt: skip
         if doubled[0] and stop:
             return t + 1
@@ -43,15 +47,15 @@ class Programs(Runner):
     def series(self) -> dict[str, tuple[int, ...]]:
         """The diagnostics of an episode."""
         m = self.cmdp.constraints
-        told: dict[str, tuple[int, ...]] = {"value": (), "utilities": (m,), "thresholds": (m,), "margin": (m,)}
-        told |= dict.fromkeys(("replanned", *self.learner._notes()), ())
+        diagnostics: dict[str, tuple[int, ...]] = {"value": (), "utilities": (m,), "thresholds": (m,), "margin": (m,)}
+        diagnostics |= dict.fromkeys(("replanned", *self.learner._notes()), ())
         if self.learner.own_randomness:
-            told |= {"drawn_value": (), "drawn_utilities": (m,)}
-        return told
+            diagnostics |= {"drawn_value": (), "drawn_utilities": (m,)}
+        return diagnostics
 
     def run(self, draws: Draws, chunk: Chunk) -> None:
         """Play, evaluate and learn the chunk's episodes, and fill it."""
-        learner, count, told = self.learner, chunk.exact.size, chunk.diagnostics
+        learner, count, diagnostics = self.learner, chunk.exact.size, chunk.diagnostics
         learner.settle()
         buffers = buffers_of(self.cmdp)
         choice = np.zeros(count, dtype=np.int64)
@@ -61,20 +65,23 @@ class Programs(Runner):
             values = evaluate_batch(self.cmdp.model, policies)
             end = min(done + learner.steady(), count)
             choice[begin:end] = learner.draws(end - begin)
-            exact, multipliers, planned = weights @ values, learner.multipliers, learner.planned_values
+            exact, multipliers, believed = weights @ values, learner.multipliers, learner.planned_values
             about = {"thresholds": learner.thresholds, **learner._notes()}
             replanned = learner.planned_at == learner.episode
+            learner.tally.reserve()
             done = play_fixed(
-                learner.records, policies, choice, learner.replan.doubling, self.truth, draws.uniforms,
-                draws.thresholds, begin, end, buffers, chunk.realised, learner._doubled, learner._played,
+                learner.tally.counts, learner.since, policies, choice, learner.replan.doubling, self.truth,
+                draws.uniforms, draws.thresholds, begin, end, buffers, chunk.realised, learner._doubled,
+                learner._played,
             )  # fmt: skip
             chunk.values[begin:done], chunk.multipliers[begin:done] = exact, multipliers
-            told["value"][begin:done], told["utilities"][begin:done] = planned[0], planned[1:]
+            diagnostics["value"][begin:done], diagnostics["utilities"][begin:done] = believed[0], believed[1:]
             for name, value in about.items():
-                told[name][begin:done] = value
-            told["replanned"][begin] = replanned
+                diagnostics[name][begin:done] = value
+            diagnostics["replanned"][begin] = replanned
             if learner.own_randomness:
                 drawn = values[choice[begin:done]]
-                told["drawn_value"][begin:done], told["drawn_utilities"][begin:done] = drawn[:, 0], drawn[:, 1:]
+                diagnostics["drawn_value"][begin:done] = drawn[:, 0]
+                diagnostics["drawn_utilities"][begin:done] = drawn[:, 1:]
             learner.settle()
             learner.turn.pause()

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float
-from flexdome.learners.programs.kernels import Records
+from flexdome.learners.seen.dense import Dense
 
 __all__ = ["Estimates", "TransitionSet", "around", "bernstein", "estimates", "l1_ball"]
 
@@ -56,33 +56,24 @@ class Estimates:
         return np.where(self.known_f[:, None, None, None], 0.0, width)
 
 
-def estimates(problem: Problem, records: Records) -> Estimates:
-    """What the counts say."""
-    n = np.maximum(records.n_visits, 1.0)
-    seen = records.n_visits > 0.0
-    samples = records.n_visits - records.missing
+def estimates(problem: Problem, counted: Dense) -> Estimates:
+    """What the counts say, with shares of what followed."""
+    visits, sums = counted.visits, counted.sums
+    n = np.maximum(visits, 1.0)
+    seen = visits > 0.0
+    samples = counted.samples
     n_f = np.maximum(samples, 1.0)
-    f = records.sums / n_f
-    costs = np.maximum(samples[1:] - records.sums[1:], 0.0) / n_f[1:]
+    f = sums / n_f
+    costs = np.maximum(samples[1:] - sums[1:], 0.0) / n_f[1:]
     known = np.zeros(f.shape[0], dtype=bool)
     if problem.rewards is not None:
         f[0], known[0] = problem.rewards, True
     if problem.utilities is not None:
         f[1:], known[1:], costs = problem.utilities, True, 1.0 - problem.utilities
     if problem.transitions is not None:
-        return Estimates(
-            records.n_visits,
-            samples,
-            n,
-            n_f,
-            np.array(problem.transitions, order="C"),
-            f,
-            costs,
-            np.ones_like(seen),
-            known,
-            True,
-        )
-    return Estimates(records.n_visits, samples, n, n_f, records.n_next / n[..., None], f, costs, seen, known, False)
+        p = np.array(problem.transitions, order="C")
+        return Estimates(visits, samples, n, n_f, p, f, costs, np.ones_like(seen), known, True)
+    return Estimates(visits, samples, n, n_f, counted.following, f, costs, seen, known, False)
 
 
 def bernstein(est: Estimates, log: float, *, factor: float = 2.0, rest: float = 14.0 / 3.0) -> Float:
