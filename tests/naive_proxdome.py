@@ -67,7 +67,7 @@ class NaiveProxDOME:
         self.doubts, self.luck = np.zeros((H, S, A)), np.zeros((H, S))
         self.pooled = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + 2 * m, H)).copy()
         self.t, self.next, self.safe, self.policy = 1, 1, False, self.may / self.may.sum(-1, keepdims=True)
-        self.kept, self.careful_plan, self.share, self.last_share = None, None, 0.0, 0.5
+        self.kept, self.careful_plan, self.share, self.last_share, self.since = None, None, 0.0, 0.5, 0
         self.plan(np.zeros((H, S, A), dtype=bool))
 
     def measure(self):
@@ -353,24 +353,33 @@ class NaiveProxDOME:
         return lam * (self.ceiling / total) if total > self.ceiling else lam
 
     def newton(self, lam, seen):
-        """-J^-1 (g + s b) over the free multipliers; s > 0 where the step would lead beyond the ceiling."""
+        """Down the quadratic model g . s + s J s / 2, a multiplier that comes to 0 stays there; then the ceiling."""
         J = np.einsum("hsa,ihsa,jhsa->ij", seen.x, seen.adv, seen.adv) / self.tau
         J += RIDGE * np.diag(self.b**2) / self.b_0
-        free = np.flatnonzero(~((lam <= 0) & (seen.g > 0)))
-        step = np.zeros(self.m)
-        if free.size:
-            inverse = np.linalg.inv(J[np.ix_(free, free)])
-            b = self.b[free]
-            step[free] = -inverse @ seen.g[free]
-            beyond = self.b @ (lam + step) - self.ceiling
-            if beyond > 0:
-                step[free] -= beyond * (inverse @ b) / (b @ inverse @ b)
+        free = [i for i in range(self.m) if lam[i] > 0 or seen.g[i] <= 0]
+        at = lam.copy()
+        while True:
+            slope, toward = seen.g + J @ (at - lam), np.zeros(self.m)
+            if free:
+                toward[free] = np.linalg.solve(J[np.ix_(free, free)], -slope[free])
+            ends = {i: at[i] / -toward[i] for i in free if at[i] + toward[i] < 0}
+            if not ends or min(ends.values()) >= 1:
+                break
+            first = min(ends, key=ends.get)
+            at = at + ends[first] * toward
+            at[first] = 0.0
+            free.remove(first)
+        step = at + toward - lam
+        beyond = self.b @ (lam + step) - self.ceiling
+        if beyond > 0 and free:
+            lean = np.linalg.solve(J[np.ix_(free, free)], self.b[free])
+            step[free] -= beyond * lean / (self.b[free] @ lean)
         reach = 0.1 * self.b_0 / self.b + lam
         return self.capped(np.maximum(lam + np.clip(step, -reach, reach), 0.0))
 
     def solve(self, lam, mode):
-        """The dual solve: multipliers, what the last trial showed, and whether it settled."""
-        best, best_lam = None, lam
+        """The dual solve: multipliers, and what the last trial showed; ``under``: the least short of the unsafe."""
+        best, best_lam, self.under, least = None, lam, None, np.inf
         last, last_residual, backtracks, bracket = None, np.inf, 0, [-np.inf, np.inf]
 
         def beats(seen):
@@ -385,6 +394,8 @@ class NaiveProxDOME:
                 return lam, seen
             if beats(seen):
                 best, best_lam = seen, lam
+            if not seen.safe and seen.short < least:
+                self.under, least = lam, seen.short
             if k == TRIALS - 1:
                 break
             if self.m > 1 and seen.residual >= SAME * last_residual and backtracks < BACKTRACKS:
@@ -404,6 +415,8 @@ class NaiveProxDOME:
                 return lam, seen
             if beats(seen):
                 best, best_lam = seen, lam
+            if not seen.safe and seen.short < least:
+                self.under, least = lam, seen.short
             if seen.full:
                 break
             lam = self.capped(np.where(seen.g < 0, 2 * lam + 0.1 * self.b_0 / self.b, lam))
@@ -417,17 +430,41 @@ class NaiveProxDOME:
         return np.broadcast_to(here.any(0), here.shape) if self.shared else here
 
     def safe_one(self, everything):
-        """A policy that is shown safe: the one that was kept, or one that uses only what was tried."""
+        """What was seen of a policy that is shown safe: the one kept, or one that uses only what was tried."""
         kept, self.kept = self.kept, None
-        held, value = kept is not None and self.look(self.lam, policy=kept).safe, self.R[0] @ self.mu
+        held = None
+        if kept is not None:
+            seen = self.look(self.lam, policy=kept)
+            held, self.worth = seen if seen.safe else None, self.R[0] @ self.mu
         if held and not (everything and self.noisy):
-            return kept
+            return held
         if kept is not None or everything:
             _, seen = self.solve(self.lam, "care")
-            if seen.safe and (not held or self.R[0] @ self.mu > value):
-                return seen.pi
+            if seen.safe and (not held or self.R[0] @ self.mu > self.worth):
+                self.worth = self.R[0] @ self.mu
+                return seen
             self.careful_plan = seen.pi if self.noisy and not held else None
-        return kept if held else None
+        return held
+
+    def mixture(self, one, other, share):
+        """What plays ``other`` in a share of the episodes does, and ``one`` in the others."""
+        x = (1 - share) * one.x + share * other.x
+        here = x.sum(-1, keepdims=True)
+        in_state = (1 - share) * one.pi + share * other.pi
+        return np.where((here > 1e-12) & self.opened()[..., None], x / np.maximum(here, 1e-300), in_state)
+
+    def mix(self, safe, hope):
+        """Play the first mixture that is shown safe, or else the safe policy."""
+        self.safe, self.kept = True, safe.pi
+        for share in [share for share in SHARES if share <= 2 * self.last_share]:
+            mixture = self.mixture(safe, hope, share)
+            if self.look(self.lam, policy=mixture).safe:
+                self.policy, self.share, self.last_share = mixture, share, share
+                if share == SHARES[0] or self.R[0] @ self.mu > self.worth:
+                    self.kept = mixture
+                return
+        self.policy, self.share, self.last_share = self.kept, 0.0, SHARES[-1]
+        self.safe = self.look(self.lam, policy=self.kept).safe
 
     def plan(self, visited):
         everything = self.t >= self.next
@@ -439,6 +476,10 @@ class NaiveProxDOME:
         t, H = self.t, self.H
         if self.safe and self.share == 1.0:
             self.kept, self.careful_plan = self.policy, None
+        if self.share == 1.0:
+            self.since = t
+        elif everything and t >= 2 * self.since:
+            self.lam, self.since = np.zeros(self.m), t
         if everything:
             self.next = t + 1 + int(np.floor(REFRESH * t))
             visited = self.N > 0
@@ -454,31 +495,26 @@ class NaiveProxDOME:
         self.solved, self.full, self.safe, self.policy = seen.done, seen.full, seen.safe, seen.pi
         self.first = seen.x[self.opened()[..., None] & (self.N == 0)].sum()
         licence = self.first >= self.licence and self.logged == 0
-        if seen.safe or licence or (self.kept is None and self.careful_plan is None and not everything):
-            self.tell()
-            return
-        hope = seen.pi
+        if seen.safe and not seen.done and self.under is not None:
+            self.worth = self.R[0] @ self.mu
+            self.careful_plan = None
+            self.mix(seen, self.look(self.under))
+        elif not (seen.safe or licence or (self.kept is None and self.careful_plan is None and not everything)):
+            self.otherwise(seen, everything)
+        self.tell()
+
+    def otherwise(self, hope, everything):
+        """What is played in the place of a plan that is not shown safe."""
+        safe = None
         if self.kept is not None or everything:
             self.careful_plan = None
-            self.kept = self.safe_one(everything)
-        if self.kept is None:
-            if self.careful_plan is not None:
-                self.policy = (hope + self.careful_plan) / 2
-            self.safe = self.look(self.lam, policy=self.policy).safe
-            self.tell()
+            safe = self.safe_one(everything)
+        if safe is not None:
+            self.mix(safe, hope)
             return
-        self.safe = True
-        for share in [share for share in SHARES if share <= 2 * self.last_share]:
-            mixture = (1 - share) * self.kept + share * hope
-            if self.look(self.lam, policy=mixture).safe:
-                self.policy, self.share, self.last_share = mixture, share, share
-                if share == SHARES[0]:
-                    self.kept = mixture
-                self.tell()
-                return
-        self.policy, self.share, self.last_share = self.kept, 0.0, SHARES[-1]
-        self.safe = self.look(self.lam, policy=self.kept).safe
-        self.tell()
+        if self.careful_plan is not None:
+            self.policy = (hope.pi + self.careful_plan) / 2
+        self.safe = self.look(self.lam, policy=self.policy).safe
 
     def tell(self):
         """The numbers of the plan, as :class:`flexdome.learners.proximal.data_kernels.Report` has them."""

@@ -79,6 +79,19 @@ def test_a_learner_that_forgets_is_saved_and_goes_on_bit_for_bit(tmp_path: Path)
     assert (loaded.visits == learner.visits).all()
 
 
+def test_forgetting_does_not_let_the_multipliers_begin_again() -> None:
+    cmdp = small_cmdp(4, m=2)
+    learner = fd.ProxDOME(cmdp.problem(), forget=40)
+    fd.simulate(learner, cmdp, episodes=44, seed=3)
+    lam, begins = learner.multipliers, []
+    assert lam.max() > 0.0
+    learner._plan = lambda: begins.append((learner.multipliers, learner.own.since[0]))  # type: ignore[method-assign]
+    fd.simulate(learner, cmdp, episodes=1, seed=3)  # the 45th: forty are left
+    assert len(begins) == 3
+    assert begins[0][1] == 41  # so that the plan of "episode 41" does not count mixtures since the first
+    assert begins[0][0].max() > 0.0
+
+
 @pytest.mark.parametrize("forget", [0, 15, 2.5, "many", True])
 def test_a_window_that_makes_no_sense_is_refused(forget: object) -> None:
     with pytest.raises(fd.ValidationError, match="forget"):

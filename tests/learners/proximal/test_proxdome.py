@@ -175,6 +175,49 @@ def test_every_way_a_plan_can_end_follows_the_twin() -> None:
     assert not {end for end in ends if end[0] != "the plan" and not end[1]}
 
 
+@pytest.mark.parametrize(("environment", "seed"), [("band-v1", 9), ("grid-v1", 4)])
+def test_at_a_jump_of_the_multipliers_the_plan_beyond_it_is_mixed_in(environment: str, seed: int) -> None:
+    sizes = {"states": 4, "actions": 3, "horizon": 3} if environment == "band-v1" else {}
+    cmdp = fd.make_cmdp(environment, seed=seed, **sizes)
+    learner, world, jumps = fd.ProxDOME(cmdp.problem()), World(cmdp, seed), 0
+    twin = NaiveProxDOME(learner.problem)
+    for _ in range(180):
+        episode = seen(world, learner)
+        learner.observe(episode)
+        twin.observe(episode)
+        assert distance(learner, twin) < CLOSE
+        status = learner.status()
+        jumps += status.share < 1.0 and not status.solved
+        assert status.share == 1.0 or status.safe.all()
+    assert jumps > 0
+
+
+def test_where_mixtures_are_played_for_long_the_multipliers_begin_again() -> None:
+    cmdp = fd.make_cmdp("dosing-v1", seed=10, bins=6, horizon=8)
+    learner, world, began = fd.ProxDOME(cmdp.problem()), World(cmdp, 10), []
+    twin = NaiveProxDOME(learner.problem)
+    for t in range(60):
+        share, since = learner.own.report.share[0], learner.own.since[0]
+        episode = seen(world, learner)
+        learner.observe(episode)
+        twin.observe(episode)
+        assert distance(learner, twin) < CLOSE
+        assert learner.own.since[0] == twin.since
+        if share < 1.0 and learner.own.since[0] != since:
+            began.append(t)
+            assert t + 2 >= 2 * since
+    assert began == [38]
+
+
+def test_utilities_that_oppose_each_other_do_not_hold_up_the_multipliers() -> None:
+    cmdp = fd.make_cmdp("band-v1", seed=1)  # d_2 = 1 - d_1, so that J is all but singular
+    learner = fd.ProxDOME(cmdp.problem())
+    run = fd.simulate(learner, cmdp, 4_000, seed=1)
+    assert run.diagnostics["solved"][2_000:].mean() > 0.99
+    assert run.diagnostics["trials"][2_000:].mean() < 3.0
+    assert learner.multipliers == pytest.approx(fd.solve(cmdp).multipliers, abs=0.3)
+
+
 @pytest.mark.parametrize(("of_reward", "of_utility"), [(1.0, 2.0**-7), (2.0**-3, 1.0), (2.0**-2, 2.0**-5)])
 def test_other_units_change_nothing_but_the_units(of_reward: float, of_utility: float) -> None:
     base = small_cmdp(3, m=2, fraction=1.02, noise="none")
@@ -286,8 +329,8 @@ def test_the_learner_is_the_same_with_compilation_off(tmp_path: Path) -> None:
 
 
 @numba.njit
-def row_means(cell, count, start, n, inverse, values, base, row, W, out):
-    blocks.row_means(cell, count, start, n, inverse, values, base, row, W, out)
+def row_means(cell, count, start, n, inverse, values, later, base, row, W, out):
+    blocks.row_means(cell, count, start, n, inverse, values, later, base, row, W, out)
 
 
 @numba.njit
@@ -296,18 +339,18 @@ def mix_rows(values, cell, q, pi, row, C, A, W):
 
 
 @settings(max_examples=60)
-@given(n=st.integers(0, 23), width=st.integers(1, 3), seed=SEEDS)
-def test_the_means_of_a_row_have_the_bits_of_their_plain_twin(n: int, width: int, seed: int) -> None:
+@given(n=st.integers(0, 23), width=st.integers(1, 3), later=st.integers(0, 3), seed=SEEDS)
+def test_the_means_of_a_row_have_the_bits_of_their_plain_twin(n: int, width: int, later: int, seed: int) -> None:
     W, cells, rows = 4 * width, 9, 6
     rng = np.random.default_rng(seed)
     start = 4 * int(rng.integers(0, 4))
     size = start + -(-n // 4) * 4
     cell, count = np.zeros(size + 4, dtype=np.int32), np.zeros(size + 4)
     cell[start : start + n], count[start : start + n] = rng.integers(0, cells, n), rng.integers(1, 50, n)
-    values, base, fast = rng.normal(size=cells * W), rng.normal(size=rows * W), rng.normal(size=rows * W)
+    values, base, fast = rng.normal(size=(cells + later) * W), rng.normal(size=rows * W), rng.normal(size=rows * W)
     plain = fast.copy()
-    row_means(cell, count, start, n, 0.07, values, base, 2, W, fast)
-    blocks.row_means_plain(cell, count, start, n, 0.07, values, base, 2, W, plain)
+    row_means(cell, count, start, n, 0.07, values, later, base, 2, W, fast)
+    blocks.row_means_plain(cell, count, start, n, 0.07, values, later, base, 2, W, plain)
     assert fast.tobytes() == plain.tobytes()
 
 
@@ -425,6 +468,22 @@ def test_a_file_of_version_4_loads(tmp_path: Path) -> None:
     assert (loaded.policy == learner.policy).all()
     fd.simulate(loaded, cmdp, episodes=50)
     assert loaded.own.pools[1].max() > 0.0  # the next plan measured the noise
+
+
+def test_a_file_of_version_6_loads(tmp_path: Path) -> None:
+    cmdp = small_cmdp(5, m=2, noise="bernoulli")
+    learner, path = fd.ProxDOME(cmdp.problem()), tmp_path / "learner"
+    world = World(cmdp, 1)
+    learner.preload(seen(world, learner) for _ in range(20))
+    fd.simulate(learner, cmdp, episodes=50)
+    learner.save(path)
+    header, arrays = read_archive(path, "flexdome-learner", 1)
+    write_archive(path, header, {name: a for name, a in arrays.items() if name != "state.since"})
+    loaded = fd.load_learner(path)
+    assert isinstance(loaded, fd.ProxDOME)
+    assert loaded.own.since[0] == 71  # as if mixtures began now
+    one, other = (fd.simulate(each, cmdp, episodes=50) for each in (learner, loaded))
+    assert (one.reward_gap == other.reward_gap).all()
 
 
 DAMAGE: dict[str, tuple[str, Any, str]] = {

@@ -19,25 +19,32 @@ UNSEEN += [("opposed-v1", seed) for seed in range(610, 616)]
 
 
 def made(name: str, seed: int, episodes: int = 600, **options: object) -> tuple[fd.CMDP, ProxDOME]:
-    cmdp = fd.make_cmdp(name, seed=seed, **SMALL)
+    cmdp = fd.make_cmdp(name, seed=seed, **({} if name == "inventory-v1" else SMALL))
     safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
     return cmdp, fd.ProxDOME(cmdp.problem(), episodes=episodes, seed=seed, safe_policy=safe, **options)
 
 
 def weight_by_hand(learner: ProxDOME) -> float:
     """The largest w with w low + (1 - w) v_0 >= alpha, by bisection, from the status and the model alone."""
-    status, own, A = learner.status(), learner.own, learner.problem.actions
-    H, C = learner.problem.horizon, learner.settings.C
+    status, own, problem = learner.status(), learner.own, learner.problem
+    H, C, A = problem.horizon, learner.settings.C, problem.actions
     x, visits = own.x.reshape(H, A, C), learner.model.core.counts.n_visits.reshape(H, A, C)
     cells = learner.model.core.counts.n_cells
     blind = sum(x[h, a, c] for h in range(H) for a in range(A) for c in range(cells[h]) if visits[h, a, c] == 0)
+    blind += problem.initial[learner.visits[0].sum(axis=1) == 0].sum()
     lucky = 0.75 * own.dual.luck  # a quarter is in the margin
-    low = np.maximum(status.utilities - status.margin - lucky - blind * own.scales.middle * H, 0.0)
+    noise = own.pools[1, 1:] / (1.0 + own.pools[1, 1:])  # (m, H)
+    low = status.utilities - (1.0 + 0.4 * noise.mean(axis=1)) * status.margin - lucky
+    beside = np.sqrt(max(np.log(learner.episode + 2.0), 5.5) * own.dual.error)  # of a threshold that is estimated
+    alpha = status.thresholds + beside
+    low = np.maximum(low - blind * own.scales.middle * H + beside, 0.0)  # it is in the plan's margin, and counts once
     assert learner.safe_policy is not None
+    if np.isnan(problem.thresholds).any() and learner.episode < 30:
+        return 0.0
     lower, upper = 0.0, 1.0
     for _ in range(60):
         middle = 0.5 * (lower + upper)
-        meets = middle * low + (1.0 - middle) * learner.safe_policy.utilities >= status.thresholds - 1e-15
+        meets = middle * low + (1.0 - middle) * learner.safe_policy.utilities >= alpha - 1e-15
         lower, upper = (middle, upper) if meets.all() else (lower, middle)
     return upper if upper > 1.0 - 1e-12 else lower
 
@@ -48,15 +55,37 @@ def test_it_keeps_every_rule_of_a_learner() -> None:
     fd.check_learner(fd.ProxDOME, cmdp, randomises=True, safe_policy=safe)
 
 
-@pytest.mark.parametrize("name", ["paper-v1", "opposed-v1"])
+@pytest.mark.parametrize("name", ["paper-v1", "opposed-v1", "bernoulli-v1", "paper-stochastic-v1", "inventory-v1"])
 def test_the_weight_is_the_largest_that_is_safe_in_the_worst_case(name: str) -> None:
     cmdp, learner = made(name, 5, episodes=10_000)
     seen = []
-    for _ in range(25):
-        fd.simulate(learner, cmdp, 40, seed=5)
+    for k in range(25):
+        fd.simulate(learner, cmdp, 4 if k < 10 else 120, seed=5)
         seen.append(learner.status().weight)
         assert seen[-1] == pytest.approx(weight_by_hand(learner), abs=1e-9)
-    assert min(seen) < 0.9 < max(seen)
+    assert min(seen) < 0.9 * max(seen)
+    assert max(seen) > (0.5 if name == "bernoulli-v1" else 0.9)
+
+
+def test_states_never_seen_and_thresholds_hardly_sampled_leave_nothing_to_the_plan() -> None:
+    cmdp = fd.make_cmdp("contexts-v1", seed=201)  # 200 first states: few are seen in ten episodes
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    run = fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=300, seed=201, safe_policy=safe), cmdp, seed=201)
+    assert run.diagnostics["weight"][:10].max() < 0.1
+    assert run.strong_violation[-1] == 0.0
+    cmdp = fd.make_cmdp("noisy-v1", seed=201)
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    run = fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=300, seed=201, safe_policy=safe), cmdp, seed=201)
+    assert (run.diagnostics["weight"][:30] == 0.0).all()
+    assert run.strong_violation[-1] == 0.0
+
+
+def test_a_plan_that_is_safe_by_far_does_not_end_the_search() -> None:
+    cmdp = fd.make_cmdp("grid-v1", seed=613)  # a corner is safe, earns nothing, and is known long before the rest
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    run = fd.simulate(fd.ProxDOME(cmdp.problem(), episodes=8_000, seed=613, safe_policy=safe), cmdp, seed=613)
+    assert run.strong_violation[-1] == 0.0
+    assert run.reward_gap[-1] < 0.1 < fd.solve(cmdp).value - fd.evaluate(cmdp, safe.policy).value
 
 
 def test_no_episode_is_unsafe_on_twenty_problems_never_looked_at() -> None:

@@ -33,6 +33,7 @@ class Search(NamedTuple):
     safe: bool  # of the best trial
     short: float
     residual: float
+    under: float  # how short the least short of the trials is that are not shown safe
 
 
 @kernel
@@ -45,12 +46,14 @@ def jacobian(core, own, settings, choices, tau):
             J[i, j] = 0.0
     for h in range(H):
         for a in range(A):
-            for c in range(core.counts.n_cells[h]):
-                row, cell = (h * A + a) * C + c, h * C + c
-                for i in range(m):
-                    weighted = own.x[row] * (own.q[row * W + 1 + i] - core.work.values[cell * W + 1 + i])
-                    for j in range(i + 1):
-                        J[i, j] += weighted * (own.q[row * W + 1 + j] - core.work.values[cell * W + 1 + j])
+            for i in range(m):
+                for j in range(i + 1):
+                    total = J[i, j]
+                    for c in range(core.counts.n_cells[h]):
+                        row, cell = (h * A + a) * C + c, h * C + c
+                        weighted = own.x[row] * (own.q[row * W + 1 + i] - core.work.values[cell * W + 1 + i])
+                        total += weighted * (own.q[row * W + 1 + j] - core.work.values[cell * W + 1 + j])
+                    J[i, j] = total
     for i in range(m):
         for j in range(i + 1):
             J[i, j] /= tau
@@ -78,26 +81,54 @@ def eliminate(J, one, other):
 
 
 @kernel
+def newton_direction(own, lam):
+    """``dual.toward``: -J^-1 of the slope over the free multipliers; ``dual.lean``: how the ceiling changes it."""
+    dual, width = own.dual, own.scales.width
+    work, toward, lean, m = dual.work, dual.toward, dual.lean, lam.size
+    for i in range(m):
+        toward[i], lean[i] = -dual.slope[i] * dual.free[i], width[i] * dual.free[i]
+        for j in range(m):
+            work[i, j] = dual.jacobian[i, j] * dual.free[i] * dual.free[j]
+        work[i, i] += 1.0 - dual.free[i]
+    eliminate(work, toward, lean)
+
+
+@kernel
 def newton_step(core, own, settings, choices, scene):
-    """``dual.step``: -J^-1 (g + s b) over the free multipliers, with s = 0 or what keeps the sum at the ceiling."""
+    """``dual.step``: the least of the quadratic model g . s + s J s / 2 on the way down from 0, no multiplier below 0.
+
+    A multiplier that comes to 0 on the way stays there, and the others go on without it: with utilities that oppose
+    each other J is nearly singular, and to cut a step short at the end would lead anywhere. Where the sum of the
+    multipliers would be above the ceiling, the step is the one that keeps it there.
+    """
     lam, dual, width = core.policy.lam, own.dual, own.scales.width
-    J, step, lean, m = dual.jacobian, dual.step, dual.lean, core.policy.lam.size
+    step, m = dual.step, core.policy.lam.size
     jacobian(core, own, settings, choices, scene.tau)
     for i in range(m):
-        step[i], lean[i] = -dual.g[i], width[i]
-        if lam[i] <= 0.0 and dual.g[i] > 0.0:  # pinned, so not free
+        step[i], dual.slope[i] = 0.0, dual.g[i]
+        dual.free[i] = 0.0 if lam[i] <= 0.0 and dual.g[i] > 0.0 else 1.0
+    hit = 0
+    while hit >= 0:
+        newton_direction(own, lam)
+        length, hit = 1.0, -1
+        for i in range(m):
+            if dual.free[i] > 0.0 and lam[i] + step[i] + dual.toward[i] < 0.0:
+                most = (lam[i] + step[i]) / -dual.toward[i]
+                if most < length:
+                    length, hit = most, i
+        for i in range(m):
+            step[i] += length * dual.toward[i]
             for j in range(m):
-                J[i, j] = J[j, i] = 0.0
-            J[i, i] = 1.0
-            step[i] = lean[i] = 0.0
-    eliminate(J, step, lean)
+                dual.slope[i] += length * dual.jacobian[i, j] * dual.toward[j]
+        if hit >= 0:
+            step[hit], dual.free[hit] = -lam[hit], 0.0
     total, slope = -scene.ceiling, 0.0
     for i in range(m):
         total += width[i] * (lam[i] + step[i])
-        slope += width[i] * lean[i]
+        slope += width[i] * dual.lean[i]
     if total > 0.0 and slope > 0.0:
         for i in range(m):
-            step[i] -= total / slope * lean[i]
+            step[i] -= total / slope * dual.lean[i]
 
 
 @kernel(inline=True)
@@ -149,16 +180,19 @@ def better(search, seen):
 @kernel(inline=True)
 def start_search():
     """Nothing tried yet."""
-    return Search(NEWTON, 0, 0, np.inf, -np.inf, np.inf, False, np.inf, np.inf)
+    return Search(NEWTON, 0, 0, np.inf, -np.inf, np.inf, False, np.inf, np.inf, np.inf)
 
 
 @kernel
 def remember(core, own, search, seen):
     """One more trial, and the best so far with its multipliers."""
-    safe, short, residual = search.safe, search.short, search.residual
+    safe, short, residual, under = search.safe, search.short, search.residual, search.under
     if better(search, seen):
         safe, short, residual = seen.safe, seen.short, seen.residual
         own.dual.best[:] = core.policy.lam
+    if not seen.safe and seen.short < under:
+        under = seen.short
+        own.dual.under[:] = core.policy.lam
     return Search(
         search.stage,
         search.tries + 1,
@@ -169,6 +203,7 @@ def remember(core, own, search, seen):
         safe,
         short,
         residual,
+        under,
     )
 
 
@@ -185,6 +220,7 @@ def turn(search, stage):
         search.safe,
         search.short,
         search.residual,
+        search.under,
     )
 
 
@@ -205,7 +241,7 @@ def after_newton(core, own, settings, choices, scene, search, seen):
         newton_step(core, own, settings, choices, scene)
         low, high = move(core, own, choices, scene, low, high)
     return Search(
-        NEWTON, search.tries, backtracks, accepted, low, high, search.safe, search.short, search.residual
+        NEWTON, search.tries, backtracks, accepted, low, high, search.safe, search.short, search.residual, search.under
     )  # fmt: skip
 
 

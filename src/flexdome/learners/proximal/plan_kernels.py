@@ -1,72 +1,39 @@
 """ProxDOME's plan: the multipliers of the optimistic plan, and what is played where it cannot be shown safe.
 
-What is seen, and the standard errors taken of it, is :mod:`flexdome.learners.proximal.data_kernels`; one soft Bellman
-sweep and its verdict :mod:`flexdome.learners.proximal.sweep_kernels`; the multipliers
-:mod:`flexdome.learners.proximal.dual_kernels`.
+What an episode adds is :mod:`flexdome.learners.proximal.record_kernels`, the standard errors taken of it
+:mod:`flexdome.learners.proximal.error_kernels`; one soft Bellman sweep and its verdict
+:mod:`flexdome.learners.proximal.sweep_kernels`; the multipliers :mod:`flexdome.learners.proximal.dual_kernels`.
 """
 
 import numpy as np
 
-from flexdome.certificates.kernels import bernstein
 from flexdome.kernels.borrow import borrow
 from flexdome.kernels.jit import kernel
-from flexdome.learners.proximal.data_kernels import (
-    add_episode,
-    known,
-    lagrangian,
-    measure,
-    noisy,
-    pool_all,
-    refresh,
-    refresh_all,
-    set_thresholds,
-    weigh_luck,
-)
+from flexdome.learners.proximal.data_kernels import known, lagrangian
 from flexdome.learners.proximal.dual_kernels import ENDED, next_multipliers, start_search
+from flexdome.learners.proximal.error_kernels import refresh, refresh_all, set_thresholds, weigh_luck
+from flexdome.learners.proximal.mix_kernels import copy_rows, mix_by_reach, mix_by_state
+from flexdome.learners.proximal.noise_kernels import measure, noisy, pool_all
+from flexdome.learners.proximal.promise_kernels import note_given, weigh_given
+from flexdome.learners.proximal.record_kernels import add_episode, count_below
 from flexdome.learners.proximal.sweep_kernels import CAUTIOUS, EVALUATE, OPTIMISTIC, Scene, trial
 from flexdome.learners.seen.kernels import n_allowed
 
 __all__ = [
     "LARGEST_SHARE",
     "REFRESH",
-    "REFUTED",
     "SMALLEST_SHARE",
-    "bound_given",
     "learn_proximal",
-    "note_given",
     "observe_proximal",
     "record_proximal",
-    "refuted_by",
 ]
 
 REFRESH = 0.02
-REFUTED = 1e-6  # how often a promise that is kept may be held for broken
-PLANNED, KEPT, SEARCHED, MIXED, AGAIN, PLAYED = 0, 1, 2, 3, 4, 5  # what was looked at last; AGAIN: once more, as it is
+# What is looked at; AGAIN: the policy that will be played, once more.
+PLANNED, BEYOND, KEPT, SEARCHED, MIXED, AGAIN, PLAYED = 0, 1, 2, 3, 4, 5, 6
+LONG = 2.0  # times the episode in which mixtures began: from here on the multipliers begin at 0 again
 SAFE, UNSAFE = 1, 2  # what a policy that is kept was shown to be, or not
 LARGEST_SHARE, SMALLEST_SHARE = 0.5, 1.0 / 64.0  # of the optimistic plan, mixed into a policy that is shown safe
-
-
-@kernel
-def copy_policy(core, settings, source, target):
-    """Log-probabilities of the visited cells."""
-    A, C = settings.A, settings.C
-    for h in range(core.counts.n_cells.size):
-        for a in range(A):
-            first = (h * A + a) * C
-            for k in range(first, first + core.counts.n_cells[h]):
-                target[k] = source[k]
-
-
-@kernel
-def mix_policies(core, own, settings, share):
-    """``core.policy.logits``: in every state the plan with probability ``share``, else the policy that is kept."""
-    A, C = settings.A, settings.C
-    for h in range(core.counts.n_cells.size):
-        for a in range(A):
-            first = (h * A + a) * C
-            for k in range(first, first + core.counts.n_cells[h]):
-                both = (1.0 - share) * np.exp(own.kept[k]) + share * np.exp(own.hope[k])
-                core.policy.logits[k] = np.log(max(both, 1e-300))
 
 
 @kernel(inline=True)
@@ -125,46 +92,72 @@ def prepare(core, own, settings, choices, t, everything, states, actions):
 
 
 @kernel
-def after_plan(core, own, settings, choices, everything, seen):
-    """What comes after the optimistic plan: it is played, or a policy is looked for that can be shown safe."""
+def take(core, own, settings):
+    """The policy just swept is the one that is kept, with its occupancies and its plug-in V_r."""
+    copy_rows(core, settings, core.policy.logits, own.kept)
+    copy_rows(core, settings, own.x, own.reach)
+    own.worth[0] = own.report.value[0]
+
+
+@kernel
+def hope(core, own, settings):
+    """The policy just swept is the one of which as much is mixed in as can be shown safe."""
+    copy_rows(core, settings, core.policy.logits, own.hope)
+    copy_rows(core, settings, own.x, own.beyond)
+
+
+@kernel(inline=True)
+def start_mixing(core, own, settings):
+    """The first mixture of the policy that is kept, which is shown safe, and the one of which as much as can be."""
+    own.has_kept[0] = SAFE
+    own.report.share[0] = min(2.0 * own.share[0], LARGEST_SHARE)
+    mix_by_reach(core, own, settings, own.report.share[0])
+    return MIXED
+
+
+@kernel
+def after_plan(core, own, settings, choices, everything, seen, under):
+    """What comes after the optimistic plan: it is played, or a policy is looked for that can be shown safe.
+
+    Where it is shown safe and yet not the one looked for, the multipliers lie at a jump: a little less of them, and the
+    plan explores and cannot be shown safe. Then that plan is looked at, and mixed in. ``under`` says how short it is.
+    """
     report = own.report
     own.dual.plan[:] = core.policy.lam
     report.solved[0], report.ceiling[0] = 1.0 if seen.done else 0.0, 1.0 if seen.full else 0.0
     report.first[0] = first_tries(core, own, settings)
+    if seen.safe and not seen.done and under < np.inf:
+        take(core, own, settings)
+        core.policy.lam[:] = own.dual.under
+        return BEYOND
     if seen.safe or (report.first[0] >= choices.licence and own.logged[0] == 0):
         return PLAYED
     if own.has_kept[0] == 0 and not everything:
         return PLAYED
-    copy_policy(core, settings, core.policy.logits, own.hope)
+    hope(core, own, settings)
     if own.has_kept[0] == 0 or (own.has_kept[0] == UNSAFE and everything):
         return SEARCHED
     if own.has_kept[0] == UNSAFE:
-        mix_policies(core, own, settings, LARGEST_SHARE)
+        mix_by_state(core, own, settings, LARGEST_SHARE)
         return AGAIN
-    copy_policy(core, settings, own.kept, core.policy.logits)
+    copy_rows(core, settings, own.kept, core.policy.logits)
     return KEPT
 
 
 @kernel
-def after_search(core, own, settings, seen, take):
-    """What comes after the policy that was kept, or one that uses only what was tried, was looked at.
-
-    ``take`` is whether the last one looked at takes the place of the one kept before.
-    """
-    if seen.safe or not take:
-        if take:
-            copy_policy(core, settings, core.policy.logits, own.kept)
-        own.has_kept[0] = SAFE
-        own.report.share[0] = min(2.0 * own.share[0], LARGEST_SHARE)
-        mix_policies(core, own, settings, own.report.share[0])
-        return MIXED
+def after_search(core, own, settings, seen, held):
+    """What comes after a policy that uses only what was tried was looked at; ``held``: the one kept is safe still."""
+    if held or seen.safe:
+        if seen.safe and (not held or own.report.value[0] > own.worth[0]):
+            take(core, own, settings)
+        return start_mixing(core, own, settings)
     own.has_kept[0] = 0
     if noisy(own):
         own.has_kept[0] = UNSAFE
-        copy_policy(core, settings, core.policy.logits, own.kept)
-        mix_policies(core, own, settings, LARGEST_SHARE)
+        copy_rows(core, settings, core.policy.logits, own.kept)
+        mix_by_state(core, own, settings, LARGEST_SHARE)
     else:
-        copy_policy(core, settings, own.hope, core.policy.logits)
+        copy_rows(core, settings, own.hope, core.policy.logits)
     return AGAIN
 
 
@@ -174,36 +167,17 @@ def after_mixing(core, own, settings, seen):
     share = own.report.share[0]
     if seen.safe:
         own.share[0] = share
-        if share == LARGEST_SHARE:
-            copy_policy(core, settings, core.policy.logits, own.kept)
+        if share == LARGEST_SHARE or own.report.value[0] > own.worth[0]:
+            copy_rows(core, settings, core.policy.logits, own.kept)
         return PLAYED
     share = 0.5 * share if share > SMALLEST_SHARE else 0.0
     own.report.share[0] = share
     if share > 0.0:
-        mix_policies(core, own, settings, share)
+        mix_by_reach(core, own, settings, share)
         return MIXED
     own.share[0] = SMALLEST_SHARE
-    copy_policy(core, settings, own.kept, core.policy.logits)
+    copy_rows(core, settings, own.kept, core.policy.logits)
     return AGAIN
-
-
-@kernel(inline=True)
-def weigh_given(core, own, settings, choices, scene):
-    """With what probability the policy just judged may be played, and the safe policy that was given otherwise.
-
-    The largest with which the mixture meets the thresholds if every utility is as small as it may be, and no smaller
-    than 0: w low + (1 - w) v_0 >= alpha. As small as it may be is less than its margin allows: what follows an action
-    never tried counts as nothing, and all that the plan may owe to lucky estimates is taken off.
-    """
-    dual, report, weight, H = own.dual, own.report, 1.0, core.counts.n_cells.size
-    blind = first_tries(core, own, settings) if choices.given.size > 0 else 0.0
-    for i in range(choices.given.size):
-        alpha = report.thresholds[i] + scene.z * choices.samples * np.sqrt(dual.error[i])
-        more = blind * own.scales.middle[i] * H + (1.0 - choices.luck) * dual.luck[i]
-        room, short = choices.given[i] - alpha, min(more - dual.g[i], alpha)
-        if short > 0.0:
-            weight = min(weight, room / (room + short)) if room > 0.0 else 0.0
-    report.weight[0] = weight
 
 
 @kernel
@@ -211,92 +185,50 @@ def plan(core, own, settings, choices, t, states, actions):
     """The policy and the multipliers of the next episode, from the data of t - 1 episodes."""
     report, everything = own.report, t >= own.clock[0]
     if report.safe[0] > 0.0 and report.share[0] == 1.0:
-        copy_policy(core, settings, core.policy.logits, own.kept)
+        copy_rows(core, settings, core.policy.logits, own.kept)
         own.has_kept[0] = SAFE
+    if report.share[0] == 1.0:
+        own.since[0] = t
+    elif everything and t >= LONG * own.since[0]:
+        core.policy.lam[:], own.since[0] = 0.0, t
     scene = prepare(core, own, settings, choices, t, everything, states, actions)
     report.trials[0], report.share[0] = 0.0, 1.0
-    stage, mode, search, before = PLANNED, OPTIMISTIC, start_search(), -np.inf
+    stage, mode, search, held = PLANNED, OPTIMISTIC, start_search(), False
     while stage != PLAYED:
         seen = trial(core, own, settings, choices, scene, mode)
         report.safe[0] = 1.0 if seen.safe else 0.0
-        if mode != EVALUATE:
+        if stage in (PLANNED, SEARCHED):
             search = next_multipliers(core, own, settings, choices, scene, search, seen)
             if search.stage != ENDED:
                 continue
         if stage == PLANNED:
-            stage = after_plan(core, own, settings, choices, everything, seen)
-        elif stage == KEPT and not seen.safe:
-            stage = SEARCHED
-        elif stage == KEPT and everything and noisy(own):
-            stage, before = SEARCHED, report.value[0]
-        elif stage in (KEPT, SEARCHED):
-            take = before == -np.inf or (seen.safe and report.value[0] > before)
-            stage = after_search(core, own, settings, seen, take)
+            stage = after_plan(core, own, settings, choices, everything, seen, search.under)
+        elif stage == BEYOND:
+            hope(core, own, settings)
+            stage = start_mixing(core, own, settings)
+        elif stage == KEPT:
+            held = seen.safe
+            if held:
+                take(core, own, settings)
+            look = not held or (everything and noisy(own))
+            stage = SEARCHED if look else start_mixing(core, own, settings)
+        elif stage == SEARCHED:
+            stage = after_search(core, own, settings, seen, held)
         elif stage == MIXED:
             stage = after_mixing(core, own, settings, seen)
         else:
             stage = PLAYED
         if stage == SEARCHED:
             mode, search = CAUTIOUS, start_search()
-        else:
+        elif stage != BEYOND:
             mode = EVALUATE
         if stage > SEARCHED:
             core.policy.lam[:] = own.dual.plan
-    weigh_given(core, own, settings, choices, scene)
+    tries = first_tries(core, own, settings) if choices.given.size > 0 else 0.0
+    weigh_given(core, own, settings, choices, scene, tries)
     if everything:
         weigh_luck(core, own, settings)
     report.temperature[0], report.untried[0] = scene.tau, count_untried(core, settings)
-
-
-@kernel(inline=True)
-def total_of(utilities, i):
-    """Sum of utility i over an episode."""
-    total = 0.0
-    for h in range(utilities.shape[1]):
-        total += utilities[i, h]
-    return total
-
-
-@kernel(inline=True)
-def bound_given(row, total, H, m):
-    """Upper bound on a utility of the safe policy that was given, after one more episode of it with that total.
-
-    1 - total / H has a lower confidence sequence (empirical Bernstein), so that its mean has an upper one.
-    """
-    return H * (1.0 - bernstein(row, 1.0 - min(max(total / H, 0.0), 1.0), np.log(m / REFUTED)))
-
-
-@kernel
-def refuted_by(own, choices, utilities):
-    """Which promise one more episode of the safe policy that was given refutes, or -1. Nothing is taken of it."""
-    m, work = choices.given.size, own.promise[0]
-    for i in range(m):
-        total = total_of(utilities, i)
-        if not np.isnan(total):
-            work[:] = own.promise[1 + i]
-            if bound_given(work, total, float(utilities.shape[1]), m) < choices.given[i]:
-                return i
-    return -1
-
-
-@kernel
-def note_given(own, choices, utilities):
-    """One more episode of the safe policy that was given."""
-    m = choices.given.size
-    for i in range(m):
-        total = total_of(utilities, i)
-        if not np.isnan(total):
-            bound_given(own.promise[1 + i], total, float(utilities.shape[1]), m)
-
-
-@kernel(inline=True)
-def count_below(own, utilities):
-    """Whether the sums of an episode that was played fell below the thresholds there were."""
-    for i in range(own.below.size):
-        total = total_of(utilities, i)
-        if not np.isnan(total):
-            own.judged[i] += 1.0
-            own.below[i] += total < own.report.thresholds[i]
 
 
 @kernel(inline=True)

@@ -17,7 +17,8 @@ a step have in common (below), and r^, d^_i the means shrunk by it::
                share = 1/2, pooled variances v_0h = v_ih = rem^2 / 12 and covariances v'_ih = rem^2 / 12
     for t = 1, 2, ...
       kept <- the policy of episode t - 1, where that was the plan and shown safe
-      where t >= next: next = t + 1 + floor(0.02 t), units are measured
+      where t >= next: next = t + 1 + floor(0.02 t), units are measured; lam = 0 where only mixtures of (3) were played
+                       since episode t / 2 or longer, and that was not done since
       Lam = b_0 sqrt(t); where sum_i b_i lam_i > Lam: lam <- lam Lam / sum_i b_i lam_i;  L = L(lam); tau = L / sqrt(H t)
       (1) standard errors, from the tables V, U_i of the last plan, where n >= 1
           seen variances  w_0 = Var_p^(V_{h+1}),   w_i = Var_p^(U_{i,h+1}),
@@ -45,29 +46,38 @@ a step have in common (below), and r^, d^_i the means shrunk by it::
           done when for all i: e_i >= -near_i / b_i and (e_i <= near_i / b_i or lam_i = 0)
           a dual solve: at most 15 trials until done; after one that is not
             m > 1, residual not below that of the last accepted lam, fewer than 3 back-tracks: lam <- (lam + last) / 2
-            J_ij = (1/tau) sum x Adv_i Adv_j + [i = j] b_i^2 / (1000 b_0), Adv_i = Qd_i - U_i; over the free multipliers
-            dlam = -J^-1 (g + s b), s = 0, or what makes sum_i b_i (lam_i + dlam_i) = Lam where it would be more
+            J_ij = (1/tau) sum x Adv_i Adv_j + [i = j] b_i^2 / (1000 b_0), Adv_i = Qd_i - U_i; dlam goes from 0 down the
+            model g . dlam + dlam . J dlam / 2 over the free multipliers, straight to where its slope is 0; one that
+            comes to lam_i + dlam_i = 0 on the way stays there, and the others go on from there without it; then
+            dlam <- dlam - s J^-1 b over those, s = 0 or what makes sum_i b_i (lam_i + dlam_i) = Lam where it is more
             lam <- max(0, lam + clip(dlam, +-(0.1 b_0 / b_i + lam))), brought down to Lam;  m = 1: bisect where that
             leaves the bracket
           then, none shown safe: at most 15 more, the first with the best trial's lam, until one is safe, done or full;
           between them lam_i <- 2 lam_i + 0.1 b_0 / b_i where g_i < 0, brought down to Lam.  Then the best trial
-      (3) the dual solve gives the plan. It is played where it is shown safe, or where nothing was logged and it is
-          expected to try 0.02 actions or more for the first time (sum of x where n = 0). Otherwise a safe policy:
+      (3) the dual solve gives the plan. It is played where it is shown safe and done, or where nothing was logged, it
+          is not shown safe and expected to try 0.02 actions or more for the first time (sum of x where n = 0). Where
+          it is shown safe and not done, the multipliers lie at a jump: a little less, and the plan cannot be shown
+          safe. Then it is kept, and the plan of the least short of the trials that were not shown safe is mixed into
+          it; it is played as it is where there was none. Otherwise a safe policy is looked for, to mix the plan into:
           the one kept, if it can be shown safe again; else, where one was kept or t = next was just reached, what a
           dual solve gives with Q = r^ + lam . (d^ - c_margin z sqrt(s2 / H)) + p^ V and -H L(lam) rem where n = 0 (what
           was tried alone), if it is shown safe: it is kept then. If there is none, the plan is played.
-          Observations are noisy where the mean over h of rho_ih is 10 or more for some i. Then that dual solve is done
-          whenever t = next was just reached, and replaces a policy that can still be shown safe if it is too and earns
-          more by plug-in r^; if there is none, then until the next one the plan is mixed with what it gave, half and
-          half.
-          If there is one, it is mixed with the plan in every state, with the first of the shares min(2 share, 1/2),
-          half of that, ..., 1/64 for which the mixture is shown safe, or none: share <- that one, or 1/64. What is
-          mixed half and half is kept.
+          Mixed: with the first of the shares min(2 share, 1/2), half of that, ..., 1/64 for which the mixture is shown
+          safe, or none: share <- that one, or 1/64. Its occupancies are the mixture of those of the two, as if one
+          of them were drawn for the whole episode; where neither comes, the two are mixed in the state. What is mixed
+          half and half, or earns more by plug-in r^ than the policy that is kept, is kept in its place.
+          Observations are noisy where the mean over h of rho_ih is 10 or more for some i. Then the solve with what was
+          tried alone is done whenever t = next was just reached, and what it gives replaces a policy that can still be
+          shown safe if it is too and earns more by plug-in r^; if there is none, then until the next one the plan is
+          mixed with what it gave in every state, half and half, and that counts as the plan.
       (4) play, add what was seen; where t = next was just reached, luck of (h, s) = sqrt(log(k) / 2) with k the sum
           of exp(-(max Q^ - Q^)^2 / (2 (s2_0 + sum_a pi s2_0))) over the actions tried, Q^ = r^ + lam . d^ + p^ V
       with a safe policy pi_0 of utilities v_0 given: play the policy of (3) with probability w, pi_0 otherwise,
           w the largest for which w low_i + (1 - w) v_0i >= a_i + c_alpha z sqrt(sa_i) for all i, with
-          low_i = max(0, U_{i,1}(s_1) - eps_i - (1 - c_luck) sum x luck lucky_i - H mid_i sum of x where n = 0)
+          low_i = max(0, U_{i,1}(s_1) - (1 + 0.4 nu_i) eps_i - (1 - c_luck) sum x luck lucky_i - H mid_i blind
+          + c_alpha z sqrt(sa_i)), in which the error of the threshold, which is in eps_i, counts once,
+          nu_i the mean over h of rho_ih / (1 + rho_ih), and blind the sum of x where n = 0 and of the probabilities of
+          first states never seen; w = 0 before 30 episodes brought samples of a threshold that is not known
       where t = next was just reached (1) is done for all cells, otherwise for those of the last episode
 
 The residual is the largest of the abs(e_i) whose conditions are not met, the shortfall the largest of 0 and the
@@ -163,18 +173,14 @@ from flexdome.cmdp.validation import Float, as_float, as_int, frozen, shown
 from flexdome.errors import InfeasibleError, ValidationError
 from flexdome.kernels.borrow import hold
 from flexdome.learners.base import Beliefs, Learner
-from flexdome.learners.proximal.data_kernels import Choices, Proximal, open_cells, open_known
+from flexdome.learners.proximal.data_kernels import Choices, Proximal
+from flexdome.learners.proximal.error_kernels import open_cells, open_known
 from flexdome.learners.proximal.memory import NAMES, SHORTEST, Memory
-from flexdome.learners.proximal.plan_kernels import (
-    REFUTED,
-    bound_given,
-    observe_proximal,
-    record_proximal,
-    refuted_by,
-)
+from flexdome.learners.proximal.plan_kernels import observe_proximal, record_proximal
+from flexdome.learners.proximal.promise_kernels import REFUTED, bound_given, refuted_by
 from flexdome.learners.proximal.state import proximal_arrays, proximal_state, restore_proximal, set_scales
 from flexdome.learners.proximal.status import LICENCE, Status
-from flexdome.learners.proximal.sweep_kernels import EXACTLY, TOLERANCE
+from flexdome.learners.proximal.telling import beliefs_of, status_of
 from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
 from flexdome.learners.seen.counts import OptimisticModel
 from flexdome.learners.seen.dense import dense_counts
@@ -432,6 +438,7 @@ class ProxDOME(Learner):
                 record_proximal(self.model.core, self.own, self.settings, self.choices, data)
             self.model.core.policy.lam[:] = lam
             self.own.logged[0] = len(memory.data) - self.episode
+            self.own.since[0] = len(memory.data) + 1  # the multipliers do not begin at 0 again for that
             for _ in range(PLANS):
                 self._plan()
         except BaseException:
@@ -460,52 +467,11 @@ class ProxDOME(Learner):
     @reading
     def status(self) -> Status:
         """Why the policy of the next episode was taken."""
-        report = self.own.report
-        z = np.sqrt(max(np.log(self.episode + self.own.logged[0] + 2.0), self.choices.least))
-        widths = self.own.scales.width
-        return Status(
-            episode=self.episode + 1,
-            utilities=report.utilities.copy(),
-            errors=report.errors.copy(),
-            margin=report.margin.copy(),
-            thresholds=report.thresholds.copy(),
-            multipliers=self.multipliers,
-            trials=int(report.trials[0]),
-            untried=int(report.untried[0]),
-            solved=bool(report.solved[0]),
-            ceiling=bool(report.ceiling[0]),
-            share=float(report.share[0]),
-            weight=float(report.weight[0]),
-            first_tries=float(report.first[0]),
-            played=self.own.judged.copy(),
-            below=self.own.below.copy(),
-            infeasible=self._infeasible(),
-            units=self.problem.units,
-            tolerance=np.maximum(
-                TOLERANCE * (max(self.choices.margin, 0.5) * z * report.errors),
-                EXACTLY * self.problem.horizon * widths if self.settings.revealed else 0.0,
-            ),
-        )
+        return status_of(self)
 
     def utility_means(self) -> Float:
         """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
-        counts = self.model.core.counts
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = counts.sum_d / self.model.samples()
-        return np.array([self.model.by_state(row, np.nan) for row in means])
-
-    def _infeasible(self) -> bool:
-        """Whether even the plan that aims at the utilities alone is short, margins on its side and not against it.
-
-        With multipliers lam at their ceiling every policy has lam . V_d <= lam . (U + eps) up to what the plan gives
-        away for reward (H b_0) and entropy (H tau log A), where next to nothing is untried.
-        """
-        report, H = self.own.report, self.problem.horizon
-        if report.safe[0] or not report.ceiling[0] or report.share[0] < 1.0 or report.first[0] > 0.01:
-            return False
-        reach = self.multipliers @ (report.utilities + report.margin - report.thresholds)
-        given_away = H * (self.choices.reward + float(report.temperature[0]) * np.log(self.problem.actions))
-        return bool(reach + given_away < 0.0)
+        return self.model.utility_means()
 
     @reading
     def beliefs(self) -> Beliefs:
@@ -515,24 +481,7 @@ class ProxDOME(Learner):
         reward: c_bonus sqrt(log(1 + N(s))) standard errors, and where a cell was never tried all that is possible,
         M rem (less what is known of it).
         """
-        status, core, W = self.status(), self.model.core, self.model.W
-        problem, top = self.problem, self.own.scales.top
-        rest = np.arange(problem.horizon, 0, -1.0)[:, None, None] - 1.0
-        reward, utilities = self.choices.reward, float(status.multipliers @ top)
-        most = reward * (problem.rewards is None) + utilities * (problem.utilities is None) + 0.0 * rest
-        if problem.transitions is None:
-            most = most + (reward + utilities) * rest
-        visits = self.visits
-        data = self.model.by_state(core.counts.n_visits, 0.0)
-        added = core.work.base.reshape(-1, W)[:, 0] - core.work.base.reshape(-1, W)[:, problem.constraints + 1]
-        return Beliefs(
-            value=float(self.own.report.value[0]),
-            utilities=status.utilities,
-            thresholds=status.thresholds,
-            margin=status.margin,
-            widths=np.where((data > 0) & (not self.choices.certain), self.model.by_state(added, 0.0), most),
-            visits=visits,
-        )
+        return beliefs_of(self)
 
     def thresholds_changed(self) -> None:
         """Plan with the new thresholds."""

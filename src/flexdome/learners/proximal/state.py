@@ -11,17 +11,9 @@ from flexdome.certificates.kernels import SIZE
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 from flexdome.kernels.borrow import hold
-from flexdome.learners.proximal.data_kernels import (
-    Choices,
-    Dual,
-    Proximal,
-    Report,
-    Scales,
-    open_cells,
-    open_known,
-    reopen,
-    shrink_means,
-)
+from flexdome.learners.proximal.data_kernels import Choices, Dual, Proximal, Report, Scales
+from flexdome.learners.proximal.error_kernels import open_cells, open_known, reopen
+from flexdome.learners.proximal.noise_kernels import shrink_means
 from flexdome.learners.proximal.plan_kernels import LARGEST_SHARE, SMALLEST_SHARE
 from flexdome.learners.seen.counts import OptimisticModel, _zeros
 from flexdome.learners.seen.file import _visited_cells, _visited_rows, model_state, restore_model
@@ -35,7 +27,7 @@ SEEN = ("high", "count", "mean", "m2")  # of the units; the others follow, but n
 SCALES = tuple(f"scale_{name}" for name in Scales._fields)
 OWN = (
     "m2_r", "m2_d", "seen", "m2_alpha", "s2", "lucky", "doubts", "luck", "optimistic", "values", "pooled", "shared",
-    "pools", "logged", "clock", "kept", "has_kept", "share", "report", "judged", "below", "promise", *SCALES,
+    "pools", "logged", "clock", "kept", "has_kept", "share", "since", "report", "judged", "below", "promise", *SCALES,
 )  # fmt: skip
 LARGEST_LOG = 1e4  # a probability of a file is no smaller than its exponential
 BY_CONSTRAINT = ("utilities", "errors", "margin", "thresholds")
@@ -76,10 +68,15 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
         q=_zeros(rows * model.W),
         x=_zeros(rows),
         mass=_zeros(H * model.C),
+        joint=_zeros((m, A * model.C)),
         kept=_zeros(rows),
         hope=_zeros(rows),
+        reach=_zeros(rows),
+        worth=np.zeros(1),
+        beyond=_zeros(rows),
         has_kept=np.zeros(1, dtype=np.int64),
         share=np.full(1, LARGEST_SHARE),
+        since=np.zeros(1, dtype=np.int64),
         pooled=np.tile(np.arange(H, 0, -1.0) ** 2 / 12.0, (1 + 2 * m, 1)),
         pools=np.zeros((3, 1 + m, H)),
         opened=np.zeros(H, dtype=np.int64),
@@ -87,7 +84,9 @@ def proximal_arrays(model: OptimisticModel) -> Proximal:
         clock=np.zeros(1, dtype=np.int64),
         scales=Scales(**{name: np.zeros(m) for name in SEEN}, top=np.ones(m), middle=np.full(m, 0.5), width=np.ones(m)),
         report=report_of(numbers, m),
-        dual=Dual(**{name: np.zeros(m) for name in Dual._fields[:-1]}, jacobian=np.zeros((m, m))),
+        dual=Dual(
+            **{name: np.zeros(m) for name in Dual._fields[:-2]}, jacobian=np.zeros((m, m)), work=np.zeros((m, m))
+        ),
         sums=np.zeros(1 + 2 * m),
         judged=np.zeros(m),
         below=np.zeros(m),
@@ -120,6 +119,7 @@ def proximal_state(model: OptimisticModel, own: Proximal, known_p: bool) -> Arra
         "kept": own.kept[rows],
         "has_kept": own.has_kept.copy(),
         "share": own.share.copy(),
+        "since": own.since.copy(),
         "report": own.report.numbers.copy(),
         "judged": own.judged.copy(),
         "below": own.below.copy(),
@@ -138,6 +138,8 @@ def restore_proximal(
         state = {**state, "pools": np.zeros(own.pools.shape), "clock": np.zeros(1, dtype=np.int64)}
     if "judged" not in state:  # of version 5: the sums of its episodes were not counted
         state = {**state, "judged": own.judged, "below": own.below, "promise": own.promise[1:]}
+    if "since" not in state:  # of version 6: mixtures begin now
+        state = {**state, "since": episode + 1 + np.reshape(state.get("logged", 0), -1)}
     for name in OWN:
         if name not in state:
             raise ValidationError(f"state.{name} is missing")
@@ -178,6 +180,7 @@ def restore_proximal(
     own.kept[rows] = read.take("kept", rows.shape, -LARGEST_LOG, 1e-6)
     own.has_kept[:] = read.count("has_kept", (1,), 0, 2)
     own.share[:] = read.take("share", (1,), SMALLEST_SHARE, LARGEST_SHARE)
+    own.since[:] = read.count("since", (1,), 0, EXACT)
     own.pooled[: 1 + m] = read.take("pooled", (1 + m, own.pooled.shape[1]), 0.0, LARGEST_SUM)
     own.pooled[1 + m :] = read.take("shared", (m, own.pooled.shape[1]), -LARGEST_SUM, LARGEST_SUM)
     own.logged[:] = logged

@@ -129,7 +129,7 @@ class Status:
             best = f"best {told.total(worst, self.utilities[worst])} ± {error} of {told.name(worst)}"
             return f"no policy meets these thresholds, as far as the data show: {best}{conflict}; the nearest is played"
         if self.first_tries >= LICENCE:
-            return f"not shown safe (short: {short}): {self.first_tries:.2g} actions are to be tried for the first time"
+            return f"not shown safe (short: {short}); first tries expected in the episode: {self.first_tries:.2g}"
         found = "no policy can be shown safe yet"
         if not self.solved:
             found = "the search found no policy that can be shown safe"
@@ -138,7 +138,7 @@ class Status:
     def _why_safe(self) -> str:
         if self.share < 1.0:
             return (
-                f"shown safe: a policy that uses what was tried, with {self.share:.3g} of the optimistic plan, "
+                f"shown safe: a policy that is safe by itself, with {self.share:.3g} of a more hopeful plan, "
                 "which cannot be shown safe by itself"
             )
         if not self.solved:

@@ -7,7 +7,7 @@ import numpy as np
 from flexdome.kernels.blocks import mix_rows, row_means
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import LANES, mirror_step
-from flexdome.learners.proximal.data_kernels import known, lagrangian
+from flexdome.learners.proximal.data_kernels import earlier, known, lagrangian
 from flexdome.learners.seen.kernels import FORBIDDEN, n_allowed
 
 __all__ = ["CAUTIOUS", "EVALUATE", "EXACTLY", "OPTIMISTIC", "SAME", "TOLERANCE", "Scene", "Verdict", "trial"]
@@ -109,24 +109,29 @@ def backward(core, own, settings, choices, scene, mode):
         core.counts.length,
     )
     inverse, values, base, y, tau = core.counts.inverse, core.work.values, core.work.base, core.work.y, scene.tau
-    logits, pi, tried, n_tried, q = core.policy.logits, core.policy.pi, core.counts.tried, core.counts.n_tried, own.q
+    logits, pi, q = core.policy.logits, core.policy.pi, own.q
     stay, log_A = mode == EVALUATE, np.log(float(A))
     L, top = lagrangian(choices, own.scales, core.policy.lam)
     each = choices.margin * scene.z / np.sqrt(float(H))  # standard errors of one step, as if all steps were as much
     keep, eta = (1.0, 0.0) if stay else (0.0, 1.0 / tau)
     for h in range(H - 1, -1, -1):
         n, rows, rem = core.counts.n_cells[h], h * A * C, float(H - h)
+        before = earlier(core, choices, h)
         never = -H * L * rem if mode == CAUTIOUS else top * rem
         for a in range(A):
+            # Row after row, not in the order of first visits: memory is then read ahead.
             for k in range(a * C, a * C + (n + LANES - 1) // LANES * LANES):
+                row, at = rows + k, rows + k - before * A * C
                 y[k] = never
-        for k in range(rows, rows + n_tried[h]):
-            row = np.int64(tried[k])
-            row_means(pool_cell, pool_count, start[row], length[row], inverse[row], values, base, row, W, q)
-            if mode == CAUTIOUS:
-                y[row - rows] = cautious(core, own, settings, choices, row, never, each)
-            else:
-                y[row - rows] = min(optimistic(core, own, settings, choices, row, rem - 1.0, L, top), never)
+                if inverse[row] == 0.0:  # never tried
+                    continue
+                row_means(
+                    pool_cell, pool_count, start[at], length[at], inverse[row], values, before * C, base, row, W, q
+                )  # fmt: skip
+                if mode == CAUTIOUS:
+                    y[k] = cautious(core, own, settings, choices, row, never, each)
+                else:
+                    y[k] = min(optimistic(core, own, settings, choices, row, rem - 1.0, L, top), never)
         if settings.masked:
             forbid(core, settings, h)
         mirror_step(logits, pi, y, inverse, core.policy.entropy, core.policy.untried, h, C, A, n, keep, eta)
@@ -186,17 +191,24 @@ def forward(core, own, settings, choices):
         core.counts.n_tried,
         core.counts.n_cells,
     )
-    x, mass, s2, errors, shared = own.x, own.mass, own.s2, own.report.errors, choices.shared
+    x, mass, s2, errors, shared, joint = own.x, own.mass, own.s2, own.report.errors, choices.shared, own.joint
     luck, lucky, chance = own.luck, own.lucky, own.dual.luck
     for i in range(m):
         chance[i] = 0.0
     begin(core, own, settings, choices)
     for h in range(H):
         n, rows, cells = n_cells[h], h * A * C, h * C
+        before = earlier(core, choices, h)
         for a in range(A):
             first = rows + a * C
             for c in range(n):
                 x[first + c] = mass[cells + c] * pi[first + c]
+        for i in range(m if shared else 0):
+            for a in range(A):
+                first = rows + a * C
+                for c in range(n):
+                    so_far = joint[i, a * C + c] if h > 0 else 0.0
+                    joint[i, a * C + c] = so_far + x[first + c] * np.sqrt(s2[i, first + c])
         for i in range(0 if shared else m):
             for a in range(A):
                 first = rows + a * C
@@ -218,17 +230,15 @@ def forward(core, own, settings, choices):
                 row = np.int64(tried[k])
                 if x[row] < TINY:
                     continue
-                share = x[row] * inverse[row]
-                for e in range(start[row], start[row] + length[row]):
-                    mass[pool_cell[e]] += share * pool_count[e]
+                share, at = x[row] * inverse[row], row - before * A * C
+                for e in range(start[at], start[at] + length[at]):
+                    mass[pool_cell[e] + before * C] += share * pool_count[e]
     for i in range(m if shared else 0):
+        total = errors[i]
         for a in range(A):
-            for c in range(n_cells[0]):
-                total = 0.0
-                for h in range(H):
-                    row = (h * A + a) * C + c
-                    total += x[row] * np.sqrt(s2[i, row])
-                errors[i] += total * total
+            for k in range(a * C, a * C + n_cells[0]):
+                total += joint[i, k] * joint[i, k]
+        errors[i] = total
 
 
 @kernel

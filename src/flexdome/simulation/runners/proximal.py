@@ -9,7 +9,8 @@ from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import TOGETHER
 from flexdome.kernels.rollout import add_up, finish, play, play_episode, write_policy
 from flexdome.learners.proximal.data_kernels import Report
-from flexdome.learners.proximal.plan_kernels import learn_proximal, note_given, refuted_by
+from flexdome.learners.proximal.plan_kernels import learn_proximal
+from flexdome.learners.proximal.promise_kernels import note_given, refuted_by
 from flexdome.learners.proximal.state import BY_CONSTRAINT, report_of
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
