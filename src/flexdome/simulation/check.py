@@ -131,10 +131,10 @@ def _lines(code: CodeType, line: int | None) -> bool:
 
 def _error(learner: type[Learner], failures: list[Failure]) -> CheckError:
     """All of them in one message; rules that were broken in the same way are told together."""
-    told: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    same: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for rule, seen, methods, _ in failures:
-        told.setdefault((seen, methods), []).append(rule)
-    lines = [f"{' '.join(rules)} But {seen}. Look at {', '.join(methods)}." for (seen, methods), rules in told.items()]
+        same.setdefault((seen, methods), []).append(rule)
+    lines = [f"{' '.join(rules)} But {seen}. Look at {', '.join(methods)}." for (seen, methods), rules in same.items()]
     if len(failures) == 1:
         message = f"{learner.__name__} breaks a rule. {lines[0]}"
     else:

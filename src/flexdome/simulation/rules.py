@@ -154,11 +154,11 @@ def observe_is_simulate(subject: Subject) -> None:
 def the_runner_tells_the_truth(subject: Subject) -> None:
     """The gaps, violations and multipliers that its runner tells are those of its policies in the true model."""
     plain = type(subject.learner.__name__, (subject.learner,), {"runner": OBSERVED})
-    told = simulate(subject.make(), subject.cmdp, episodes=EPISODES, seed=SEED)
+    history = simulate(subject.make(), subject.cmdp, episodes=EPISODES, seed=SEED)
     learner = plain(subject.problem, episodes=EPISODES, seed=0, **subject.options)
     true = simulate(learner, subject.cmdp, episodes=EPISODES, seed=SEED)
     for name in ("reward_gap", "violation", "multipliers"):
-        one, other = getattr(told, name), getattr(true, name)
+        one, other = getattr(history, name), getattr(true, name)
         apart = np.abs(one - other).max(initial=0.0) if one.shape == other.shape else np.inf
         require(bool(apart <= CLOSE * subject.cmdp.horizon), f"{name} is up to {apart:.3g} from what is true")
 
@@ -321,7 +321,12 @@ def the_truth_is_out_of_reach(subject: Subject) -> None:
         seen.add(id(thing))
         require(not isinstance(thing, CMDP), "a CMDP is reachable from its attributes")
         if isinstance(thing, (dict, list, tuple, set)) or hasattr(thing, "__dict__"):
-            stack.extend(x for x in gc.get_referents(thing) if not callable(x) and type(x).__name__ != "module")
+            stack.extend(x for x in _held(thing) if not callable(x) and type(x).__name__ != "module")
+
+
+def _held(thing: Any) -> list[Any]:
+    """What ``thing`` holds; a dict is asked itself, since gc is silent on one whose values an object keeps (3.13)."""
+    return [*dict.keys(thing), *dict.values(thing)] if isinstance(thing, dict) else gc.get_referents(thing)
 
 
 Rule = Callable[[Subject], None]

@@ -14,7 +14,8 @@ from flexdome.certificates import kernels as sequences
 from flexdome.learners.guarded import guard, kernels, ledger, planner
 from flexdome.learners.guarded.guard import Guarded
 from flexdome.learners.guarded.ledger import Ledger
-from flexdome.learners.programs.records import make_records
+from flexdome.learners.seen.dense import dense
+from flexdome.learners.seen.tally import Tally
 from flexdome.planning import slater_gap
 from flexdome.simulation.check import small_cmdp
 
@@ -201,7 +202,7 @@ def test_a_guess_that_is_right_brings_a_bound_soon():
 def test_where_all_is_known_the_plan_is_the_optimum_and_nothing_else_is_plausible():
     cmdp = known_small()
     problem = cmdp.problem(reveal=("transitions", "rewards", "utilities"))
-    seen = planner.sketch(problem, make_records(problem))
+    seen = planner.sketch(problem, dense(Tally(problem)))
     plan = planner.plan_to_earn(problem, seen, cmdp.alpha, 0.15)
     best = fd.solve(cmdp)
     assert plan.meets
@@ -217,9 +218,9 @@ def test_where_nothing_is_known_everything_allowed_is_tried_alike():
     allowed = np.ones((cmdp.states, cmdp.actions), dtype=bool)
     allowed[1, 0] = False
     problem = dataclasses.replace(cmdp.problem(), allowed=allowed)
-    tried = planner.plan_to_learn(problem, planner.sketch(problem, make_records(problem)), np.zeros(2), 0.3)
+    tried = planner.plan_to_learn(problem, planner.sketch(problem, dense(Tally(problem))), np.zeros(2), 0.3)
     assert np.allclose(tried.policy, problem.uniform)
-    assert planner.plan_to_earn(problem, planner.sketch(problem, make_records(problem)), cmdp.alpha, 0.15) is None
+    assert planner.plan_to_earn(problem, planner.sketch(problem, dense(Tally(problem))), cmdp.alpha, 0.15) is None
 
 
 def test_a_plan_that_is_hardly_better_does_not_replace_the_main_policy():
@@ -400,6 +401,16 @@ def test_bad_arguments_are_named():
         Guarded(cmdp.problem(), inside=fd.FlexDOME(other.problem(), episodes=10), safe_policy=safe)
     with pytest.raises(fd.ValidationError, match=r"options is .* must be None where a learner is given"):
         Guarded(cmdp.problem(), inside=inside, options={"seed": 1}, safe_policy=safe)
+
+
+@pytest.mark.parametrize("kind", [fd.SureDOME, fd.ProxDOME, Guarded])
+def test_a_learner_that_watches_a_safe_policy_of_its_own_is_not_guarded(kind):
+    """It would hold the promise against episodes that other policies played."""
+    cmdp = known_small()
+    safe = safe_of(cmdp)
+    with pytest.raises(fd.ValidationError, match=f"inside is a {kind.__name__} with a safe policy of its own"):
+        fd.Guard(kind(cmdp.problem(), episodes=10, safe_policy=safe), safe)
+    assert fd.Guard(fd.ProxDOME(cmdp.problem(), episodes=10), safe).learner.id == "proxdome"
 
 
 def test_status_reads_well():

@@ -15,9 +15,11 @@ from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.learners.guarded import guard, kernels, ledger, planner, suredome
 from flexdome.learners.guarded.guard import Guarded
 from flexdome.learners.guarded.ledger import Ledger
-from flexdome.learners.programs.records import make_records
+from flexdome.learners.seen.dense import dense
+from flexdome.learners.seen.tally import Tally
 from flexdome.planning import solve_model
 from malformed import episode, safe, small, told, world
+from runs import Observed, learned
 
 S, A, H, M = 3, 2, 3, 2
 ALPHA = np.array([0.6, 0.7])
@@ -34,8 +36,6 @@ CONSTANTS = [
     (suredome, "STEP", 0.15),
     (guard, "FIRST", 50),
     (guard, "GROWTH", (0.5, 1.0)),
-    (guard, "ERRORS", 2.0),
-    (guard, "ENOUGH", 300),
     (ledger, "POINTS", 2048),
     (ledger, "MOST", 10),
     (ledger, "CUT", 0.95),
@@ -45,6 +45,8 @@ CONSTANTS = [
     (ledger, "NARROW", 1e-5),
     (kernels, "GUESSED", 20.0),
     (kernels, "NEARLY", 1e-3),
+    (kernels, "ERRORS", 2.0),
+    (kernels, "ENOUGH", 300),
     (planner, "SPREAD", 0.3),
     (planner, "FIRST_VISITS", 10.0),
     (planner, "LOWERED", 3),
@@ -170,6 +172,61 @@ def test_a_main_policy_is_favoured_until_it_is_certified_or_has_played_enough(pl
     assert made.now[1] == 2
 
 
+def test_bounds_that_are_the_thresholds_are_kept_to():
+    assert kernels.share(ALPHA, ALPHA + 1.0, ALPHA) == kernels.share(ALPHA, ALPHA, ALPHA) == 1.0
+    assert kernels.share(ALPHA, ALPHA - 0.1, ALPHA) == 0.0
+    assert kernels.share(ALPHA - 1e-12, ALPHA + 1.0, ALPHA) == 0.0
+    made = book(kept=4)
+    made.book.reward[:4] = [1.0, 0.5, 2.0, 0.7]
+    made.book.bound[:4] = 0.0
+    made.book.bound[2] = ALPHA
+    assert made.decide(ALPHA) == 2.0
+    assert made.now[0] == 2
+    made.book.bound[2] = ALPHA + 0.5  # room for the others, which earn less
+    assert made.decide(ALPHA) == 2.0
+    assert made.now == (2, 2, 1.0)
+
+
+def test_where_there_is_no_base_what_is_kept_is_the_safe_policy_alone():
+    made = book(kept=4)
+    made.book.bound[:4] = 0.1
+    made.book.now[:] = 3.0, 2.0, 0.3
+    assert made.decide(ALPHA) == -math.inf
+    assert made.now == (0, 0, 1.0)
+
+
+def test_a_policy_for_which_there_is_no_room_is_kept_from_playing():
+    made = book(kept=4)
+    made.book.bound[:4] = 0.0
+    made.book.bound[0] = ALPHA
+    made.book.now[:] = 3.0, 1.0, 0.7
+    made.decide(ALPHA, 2)
+    assert made.now == (0, 2, 0.0)
+
+
+def test_a_policy_that_is_free_is_kept_in_the_pair_that_earns_most():
+    made = book(kept=4)
+    made.book.reward[:4] = [1.0, 0.5, 2.0, 0.7]
+    made.book.bound[:4] = ALPHA + 0.5
+    made.book.bound[1] = 0.0
+    assert made.decide(ALPHA, 2, 0.0) == 2.0  # after no episodes already, where none are asked for
+    assert made.now[2] == 1.0
+    assert 2 in made.now[:2]
+    made.book.bound[2], made.book.bound[3] = 0.0, ALPHA + 0.1
+    made.book.reward[3] = 9.0
+    assert made.decide(ALPHA, 2, 0.0) == 9.0  # of which it is no part: it is played where it costs least
+    assert made.now[1] == 2
+
+
+@pytest.mark.parametrize(("short", "behind"), [(0.1999, False), (0.2001, True)])
+def test_two_standard_errors_are_those_of_the_mean_of_the_rewards(short, behind):
+    made, n = book(kept=2), 400
+    made.book.bound[:2] = ALPHA + 0.5, np.zeros(M)
+    made.book.reward[:2] = 2.0, 2.0 - short
+    made.book.earned[1] = n, 1.5 * n, 1.5**2 * n + 0.1**2 * n * (n - 1)
+    assert bool(kernels.is_behind(made.book, ALPHA, 1)) is behind
+
+
 def test_where_there_is_no_room_the_oldest_goes():
     made = book(kept=10)
     made.book.bound[1:10] = 0.0
@@ -178,6 +235,118 @@ def test_where_there_is_no_room_the_oldest_goes():
     made.freeze(np.full((H, S, A), 0.5), np.ones(1 + M), ALPHA)
     assert [one.number for one in made.policies] == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10]
     assert made.frozen == 10
+
+
+def test_what_is_kept_of_the_others_moves_with_them():
+    made = book(kept=10)
+    fields = ("bound", "belief", "guess", "earned", "reward", "rows", "capital", "level", "policies")
+    for k in range(10):
+        for n, name in enumerate(fields, 1):
+            getattr(made.book, name)[k] = 0.01 * (k + 0.1 * n)  # less than every threshold: there is no base
+    at = made.freeze(
+        np.full((H, S, A), 0.25), np.array([1.5, 0.6, 0.9]), ALPHA, main=True, keen=True, aim=7, until=8, explored=9
+    )
+    assert [one.number for one in made.policies] == [0, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    for place, k in enumerate([0, 2, 3, 4, 5, 6, 7, 8, 9]):
+        for n, name in enumerate(fields, 1):
+            np.testing.assert_array_equal(getattr(made.book, name)[place], 0.01 * (k + 0.1 * n))
+    assert at == 9
+    assert made.book.places.tolist() == [10, 10, 10, 10, 1, 7, 8, 9]
+    new = {name: getattr(made.book, name)[9] for name in fields}
+    assert not np.any([new["bound"].any(), new["earned"].any(), new["rows"].any()])
+    assert (new["capital"] == 1.0).all()
+    assert (new["policies"] == 0.25).all()
+    assert new["belief"] == new["reward"] == 1.5
+    assert new["level"] == made.level(10)
+    np.testing.assert_allclose(new["guess"][:, 0], [0.2, 0.3])
+
+
+def bound_by_bets(xs, level, mean, variance, points=2048):
+    """The last point of the grid before the first that was never refuted, from the formulas of the bets."""
+    means = np.arange(1, points) / points
+    capital, refuted = np.ones(points - 1), np.zeros(points - 1, dtype=bool)
+    total, squares, n = 20.0 * mean, 20.0 * variance, 20.0
+    for x in xs:
+        m, v = total / n, squares / n
+        bets = np.where(means < m, np.minimum((m - means) / v, 0.95 / means), 0.0)
+        capital = capital * (1.0 + bets * (x - means))
+        refuted |= capital >= math.exp(level)
+        total, squares, n = total + x, squares + (x - m) ** 2, n + 1.0
+    first = int(np.argmin(refuted)) if not refuted.all() else points - 1
+    return (means[first - 1] if first else 0.0), np.where(np.arange(points - 1) < first, np.nan, capital)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_bound_is_that_of_its_bets(seed):
+    rng, made = np.random.default_rng(seed), book(kept=2)
+    made.book.guess[1] = [[0.3, 0.02], [0.6, 0.05]]
+    made.book.level[1] = 2.5
+    totals = H * rng.uniform([0.1, 0.5], [0.6, 1.0], (40, 2))
+    for k, one in enumerate(totals, 1):
+        made.observe(1, 1.0, one)
+        if k % 13 == 1:
+            for i, (mean, variance) in enumerate([(0.3, 0.02), (0.6, 0.05)]):
+                bound, capital = bound_by_bets(totals[:k, i] / H, 2.5, mean, variance)
+                assert made.book.bound[1, i] == pytest.approx(H * bound, abs=1e-12)
+                left = ~np.isnan(capital)
+                np.testing.assert_allclose(made.book.capital[1, i, left], capital[left], rtol=1e-9)
+    assert (made.book.bound[1] > 0.2).all()
+
+
+def test_a_capital_of_one_over_the_level_refutes_and_the_last_point_is_the_last():
+    grid = np.array([[0.25, 0.5, 0.75], [3.8, 1.9, 0.95 / 0.75]])
+    guess, level = np.array([0.1, 0.05]), 2.0  # a mean below every point: no bets are made
+    for capital, bound in (([1.0, 1.0], 0.25), ([9.0, 1.0], 0.5), ([9.0, 9.0], 0.75)):
+        row, held = np.zeros(sequences.SIZE), np.array([np.exp(level), *capital])
+        assert kernels.bet(row, held, grid, guess, 0.1, level) == bound
+        assert kernels.bet(row, held, grid, guess, 0.1, level) == bound
+        assert row[sequences.FIRST] == 4 * bound
+
+
+def test_a_promise_is_refuted_where_its_upper_bound_falls_below_it():
+    made = book(kept=1)
+    made.book.bound[0] = 0.5, 2.0
+    xs, row = [], np.zeros(sequences.SIZE)
+    while True:
+        totals = np.array([1.5, 1.2])
+        xs.append(1.0 - 1.2 / H)
+        level, bets, gains, price, total, squares, best = 6.0 * math.log(10.0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for t, x in enumerate(xs):
+            bet = min(math.sqrt(2.0 * level / ((0.25 + squares) * math.log(2.0 + t))), 0.5)
+            price += (x - (0.5 + total) / (t + 1.0)) ** 2 * (-math.log(1.0 - bet) - bet)
+            bets, gains, total = bets + bet, gains + bet * x, total + x
+            squares += (x - (0.5 + total) / (t + 2.0)) ** 2
+            best = max(best, (gains - level - price) / bets)
+        refuted = H * (1.0 - best) < 2.0
+        assert kernels.refuted_by(made.book, totals, row) == (1 if refuted else -1)
+        if refuted:
+            break
+        made.observe(0, 1.0, totals)
+    assert len(xs) > 20
+
+
+@pytest.mark.parametrize("kind", ["suredome", "guard"])
+def test_a_run_is_its_episodes_one_by_one(kind):
+    cmdp = world()
+
+    def made():
+        if kind == "suredome":
+            return fd.SureDOME(cmdp.problem(), episodes=260, safe_policy=safe(), seed=4)
+        return Guarded(cmdp.problem(), episodes=260, inside="flexdome", safe_policy=safe(), seed=4)
+
+    run, watched = made(), Observed(made())
+    history, slow = fd.simulate(run, cmdp, seed=2), fd.simulate(watched, cmdp, seed=2)
+    assert learned(run) == learned(watched.inner)
+    assert len(history.diagnostics["weight"]) == 260
+    assert 1 < run.ledger.frozen
+    again, expected = made(), []
+    for one in watched.seen:
+        weights, policies = again.mixture
+        mixed = sum(w * fd.evaluate(cmdp, pi).utilities for w, pi in zip(weights, policies, strict=True))
+        expected.append(cmdp.alpha - mixed)
+        again.observe(one)
+    np.testing.assert_allclose(history.violation, np.transpose(expected), atol=1e-12)
+    assert slow.episodes.tolist() == history.episodes.tolist()
 
 
 # -- thresholds that are sampled -----------------------------------------------------------------------------------
@@ -253,9 +422,12 @@ def test_a_candidate_is_given_up_where_it_is_two_standard_errors_behind(count, s
     spread = 0.1**2 * count * (count - 1)  # so that the standard error is 0.1
     book.earned[1] = [count, 0.0, spread]
     assert learner.ledger.at(1).error == pytest.approx(0.1)
-    assert learner._is_behind(1, learner.thresholds) is behind
+    assert bool(kernels.is_behind(book, learner.thresholds, 1)) is behind
+    assert book.places[kernels.KEEN] == 1
+    learner.settle()
+    assert book.places[kernels.KEEN] == (not behind)
     book.reward[1], book.earned[1] = 2.0, [300.0, 0.0, 0.0]  # as good as what is known, and no doubt about it
-    assert learner._is_behind(1, learner.thresholds) is False
+    assert not kernels.is_behind(book, learner.thresholds, 1)
 
 
 # -- SureDOME ------------------------------------------------------------------------------------------------------
@@ -270,7 +442,6 @@ def test_so_many_episodes_are_for_learning(t, explored, learns):
     """0.1 sqrt(H S A (t + 1)) = 19.998 at t = 2,221; with 20 of them there is no main policy, and none to earn with."""
     learner = sure(explore_scale=0.1)
     book, t0 = learner.ledger.book, learner.ledger.frozen
-    learner.records.n_visits[:] = 0.0
     learner.episode = t
     book.places[[kernels.EXPLORED, kernels.KEEN, kernels.MAIN]] = explored, 1, 1
     learner._begin(1, ALPHA)
@@ -295,8 +466,8 @@ def test_policies_to_learn_with_and_main_ones_play_longer_and_longer():
     learner._begin(1, ALPHA)
     assert book.places[[kernels.EXPLORED, kernels.AIM]].tolist() == [130, 65]
     learner.explore_scale, book.places[[kernels.MAIN, kernels.KEEN]] = 0.0, 1
-    learner.records.n_visits[0, 0, 0], book.earned[0, 0] = 900.0, 100.0
-    learner.records.sums[:] = 0.0
+    learner.preload([fd.Episode([0] * (H + 1), [0] * H, [0.0] * H, np.zeros((M, H)))] * 900)
+    book.earned[0, 0] = 100.0
     learner._begin(1, ALPHA)
     assert book.places[[kernels.CURRENT, kernels.AIM, kernels.UNTIL]].tolist() == [1, 120 + 200, 1000]
 
@@ -363,31 +534,32 @@ def test_a_plan_has_at_least_two_hundred_episodes_to_pay(t, episodes, monkeypatc
 
 
 def seen_by(problem, seed=0, most=4):
-    """Records of cells that were seen ``most`` times at most."""
-    rng, records = np.random.default_rng(seed), make_records(problem)
+    """Counts of cells that were seen ``most`` times at most."""
+    rng, counted = np.random.default_rng(seed), dense(Tally(problem))
     for h in range(H):
         for s in range(S):
             for a in range(A):
                 n = int(rng.integers(0, most + 1))
-                records.n_visits[h, s, a] = n
+                counted.visits[h, s, a] = n
                 if h + 1 < H:
-                    records.n_next[h, s, a] = rng.multinomial(n, np.full(S, 1.0 / S))
-                records.sums[:, h, s, a] = rng.random(1 + M) * n
-    records.n_visits[0, 0, 0] = max(records.n_visits[0, 0, 0], 1.0)
-    return records
+                    counted.following[h, s, a] = rng.multinomial(n, np.full(S, 1.0 / S))
+                counted.sums[:, h, s, a] = rng.random(1 + M) * n
+    counted.visits[0, 0, 0] = max(counted.visits[0, 0, 0], 1.0)
+    counted.samples[:] = counted.visits
+    return counted
 
 
 @pytest.mark.parametrize("stationary", [False, True])
 def test_a_sketch_is_what_was_seen(stationary):
     problem = replace(told(), stationary=stationary)
-    records = seen_by(problem)
-    seen = planner.sketch(problem, records)
+    counted = seen_by(problem)
+    seen = planner.sketch(problem, counted)
     steps = [range(H)] * H if stationary else [[h] for h in range(H)]
     n, f = np.zeros((H, S, A)), np.zeros((1 + M, H, S, A))
     for h, s, a in np.ndindex(H, S, A):
-        n[h, s, a] = sum(records.n_visits[k, s, a] for k in steps[h])
-        f[:, h, s, a] = sum(records.sums[:, k, s, a] for k in steps[h]) / (n[h, s, a] or 1.0)
-        after = sum(records.n_next[k, s, a] for k in steps[h])
+        n[h, s, a] = sum(counted.visits[k, s, a] for k in steps[h])
+        f[:, h, s, a] = sum(counted.sums[:, k, s, a] for k in steps[h]) / (n[h, s, a] or 1.0)
+        after = sum(counted.following[k, s, a] for k in steps[h])
         np.testing.assert_allclose(seen.p[h, s, a], after / (after.sum() or 1.0))
         np.testing.assert_allclose(seen.doubt[:, h, s, a], math.sqrt((H - h) / (n[h, s, a] or 1.0)))
     np.testing.assert_allclose(seen.visits, n)
@@ -400,19 +572,19 @@ def test_a_sketch_is_what_was_seen(stationary):
 
 
 def test_what_is_known_is_not_doubted():
-    cmdp, records = world(), seen_by(told())
-    some = planner.sketch(cmdp.problem(reveal=("transitions",)), records)
-    np.testing.assert_allclose(some.doubt[0], 1.0 / np.sqrt(np.maximum(records.n_visits, 1.0)))
+    cmdp, counted = world(), seen_by(told())
+    some = planner.sketch(cmdp.problem(reveal=("transitions",)), counted)
+    np.testing.assert_allclose(some.doubt[0], 1.0 / np.sqrt(np.maximum(counted.visits, 1.0)))
     np.testing.assert_allclose(some.p, cmdp.transitions)
     assert not some.seen.all()
-    means = planner.sketch(cmdp.problem(reveal=("rewards", "utilities")), records)
+    means = planner.sketch(cmdp.problem(reveal=("rewards", "utilities")), counted)
     np.testing.assert_allclose(means.f[0], cmdp.rewards)
     np.testing.assert_allclose(means.f[1:], cmdp.utilities)
     assert (means.spread > 0.0).all()
-    told_more = planner.sketch(cmdp.problem(reveal=("transitions", "rewards")), records)
+    told_more = planner.sketch(cmdp.problem(reveal=("transitions", "rewards")), counted)
     assert told_more.spread[0] == 0.0 < told_more.spread[1]
     assert not told_more.seen.all()
-    everything = planner.sketch(cmdp.problem(reveal=("transitions", "rewards", "utilities")), records)
+    everything = planner.sketch(cmdp.problem(reveal=("transitions", "rewards", "utilities")), counted)
     assert not everything.spread.any()
     assert everything.seen.all()
 
@@ -651,7 +823,7 @@ def test_what_was_counted_is_told():
     assert counted.episodes == 2
     np.testing.assert_allclose(counted.alpha_sum[1], 2 * 0.5)
     np.testing.assert_allclose(counted.alpha_count[1], 2)
-    spread = planner.sketch(learner.problem, learner.records).spread[0]
+    spread = planner.sketch(learner.problem, dense(learner.tally)).spread[0]
     for h, s, a in np.ndindex(H, S, A):
         n = 2.0 * ((one["states"][h], one["actions"][h]) == (s, a))
         assert counted.visits[h, s, a] == n

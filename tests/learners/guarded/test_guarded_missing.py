@@ -9,7 +9,7 @@ import flexdome as fd
 from flexdome.certificates import kernels as sequences
 from flexdome.learners.guarded.guard import Guarded
 from flexdome.learners.guarded.planner import sketch
-from flexdome.learners.programs.records import make_records
+from flexdome.learners.seen.dense import dense
 from flexdome.planning import slater_gap
 from runs import World, small_cmdp
 
@@ -83,7 +83,7 @@ def test_a_plan_takes_means_over_the_samples_there_are():
     whole = [world.play(problem.uniform) for _ in range(8)]
     holes = [with_gaps(e, np.random.default_rng(k), 0.3) for k, e in enumerate(whole)]
     learner.preload(holes)
-    told = sketch(problem, learner.records)
+    told = sketch(problem, dense(learner.tally))
     h, s, a = 0, int(whole[0].states[0]), int(whole[0].actions[0])
     mine = [e.utilities[1][0] for e in holes if (e.states[0], e.actions[0]) == (s, a)]
     kept = [x for x in mine if not np.isnan(x)]
@@ -91,10 +91,8 @@ def test_a_plan_takes_means_over_the_samples_there_are():
     assert told.f[2, h, s, a] == pytest.approx(np.mean(kept))
     assert told.doubt[2, h, s, a] == pytest.approx(np.sqrt(3 / len(kept)))
     assert told.doubt[0, h, s, a] == pytest.approx(np.sqrt(3 / len(mine)))
-    never = make_records(problem)
-    for array, given in zip(never, learner.records, strict=True):
-        array[...] = given
-    never.missing[1], never.sums[1] = never.n_visits, 0.0
+    never = dense(learner.tally)
+    never.samples[1] = never.sums[1] = 0.0
     assert not sketch(problem, never).seen[1].any()
 
 

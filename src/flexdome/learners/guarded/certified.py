@@ -145,13 +145,13 @@ class Certified(Learner):
         _, _, rewards, utilities, samples = data
         drawn = self._drawn
         worst = np.where(np.isnan(utilities), float(drawn == 0), utilities)
-        reward, *totals = (sum(part) for part in (rewards.tolist(), *worst.tolist()))  # in order, as kernels add
+        reward, totals = float(np.cumsum(rewards)[-1]), np.cumsum(worst, axis=1)[:, -1].copy()  # in order, as kernels
         sampled = self._samples(samples)
         if drawn == 0:
-            self.ledger.refuted(np.array(totals))
+            self.ledger.refuted(totals)
         self._take(episode, data)
         self._sampled = sampled
-        self.ledger.observe(drawn, float(reward), np.array(totals))
+        self.ledger.observe(drawn, reward, totals)
         self.count_episode()
         self.settle()
 

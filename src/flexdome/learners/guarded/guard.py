@@ -33,7 +33,7 @@ from flexdome.errors import ValidationError
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.files import rebuilt_learner, stored_learner
 from flexdome.learners.guarded.certified import Certified
-from flexdome.learners.guarded.kernels import CURRENT, KEEN, UNTIL
+from flexdome.learners.guarded.kernels import KEEN, UNTIL, choose
 from flexdome.learners.state import Arrays, StateReader
 from flexdome.learners.turn import changing, reading
 from flexdome.planning import SafePolicy
@@ -42,8 +42,6 @@ __all__ = ["Guard", "Guarded"]
 
 FIRST = 50  # episodes of the first epochs
 GROWTH = (0.5, 1.0)  # later ones, in all episodes before: while no other base is known, and after that
-ERRORS = 2.0  # by so many a candidate must be behind to be given up
-ENOUGH = 300  # episodes of a candidate before its reward is looked at
 INNER = "learner."  # the arrays of the learner inside
 
 
@@ -53,7 +51,8 @@ class Guarded(Certified):
     Parameters
     ----------
     inside : the learner inside: a name of the registry, which is then made with ``options``, or a learner for the same
-        problem, which is taken over
+        problem, which is taken over. One that watches a safe policy of its own (SureDOME, another guard, ProxDOME with
+        ``safe_policy``) is refused: it would take the guard's episodes for its own
     options : of the learner inside, where it is made
     safe_policy : a known safe policy and its utilities (:class:`flexdome.SafePolicy`)
     delta : the probability with which any mixture that is ever played may be unsafe
@@ -63,6 +62,7 @@ class Guarded(Certified):
 
     id: ClassVar[str] = "guard"
     masks: ClassVar[bool] = True  # if the learner inside does; the same is true of samples that are missing
+    runner: ClassVar[str] = "flexdome.simulation.runners.guarded:Guarding"
 
     def __init__(
         self,
@@ -86,6 +86,18 @@ class Guarded(Certified):
         self.settle()
 
     def _taken(self, inside: Any, options: dict[str, Any] | None) -> Learner:
+        """The learner inside, made or taken over; it must not hold every episode for one of its own draws."""
+        from flexdome.learners.proximal.proxdome import ProxDOME
+
+        learner = self._made(inside, options)
+        if isinstance(learner, Certified) or (isinstance(learner, ProxDOME) and learner.safe_policy is not None):
+            raise ValidationError(
+                f"inside is a {type(learner).__name__} with a safe policy of its own, which it holds the episodes of a "
+                "guard against; it must be a learner without one"
+            )
+        return learner
+
+    def _made(self, inside: Any, options: dict[str, Any] | None) -> Learner:
         from flexdome.learners import LEARNERS, make_learner
 
         if not isinstance(inside, str | Learner) or (isinstance(inside, str) and inside not in LEARNERS):
@@ -111,13 +123,10 @@ class Guarded(Certified):
 
     def settle(self) -> None:
         """Begin an epoch with a new candidate if it is time, and decide what is played."""
-        ledger, alpha, places = self.ledger, self.thresholds, self.ledger.book.places
-        if self.episode >= places[UNTIL]:
+        alpha, book = self.thresholds, self.ledger.book
+        if self.episode >= book.places[UNTIL]:
             self._begin(alpha)
-        at = ledger.place(int(places[CURRENT])) if places[KEEN] else 0
-        if at and (ledger.is_base(at, alpha) or self._is_behind(at, alpha)):
-            places[KEEN] = at = 0
-        ledger.decide(alpha, at)
+        choose(book, alpha)
 
     def _begin(self, alpha: Float) -> None:
         """Freeze the learner's policy, as the candidate of an epoch."""
@@ -126,11 +135,6 @@ class Guarded(Certified):
         beliefs = self.learner.beliefs()
         values = np.append(beliefs.value, np.clip(beliefs.utilities, 0.0, self.problem.horizon))
         self.ledger.freeze(self.learner.policy, values, alpha, keen=True, until=until)
-
-    def _is_behind(self, at: int, alpha: Float) -> bool:
-        """Whether a candidate earns less than what is known."""
-        one = self.ledger.at(at)
-        return one.count >= ENOUGH and one.reward + ERRORS * one.error < self.ledger.decide(alpha)
 
     def _being_certified(self) -> bool:
         return bool(self.ledger.book.places[KEEN])

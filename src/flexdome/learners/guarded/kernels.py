@@ -25,12 +25,17 @@ import numpy as np
 from flexdome.certificates.kernels import BOUND, COUNT, FIRST, SIZE, SQUARES, TOTAL, bernstein
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.rollout import play
-from flexdome.learners.programs.kernels import record
+from flexdome.learners.seen.kernels import count, full
 
-__all__ = ["Book", "bet", "decide", "freeze", "note", "refuted_by", "run_frozen", "share"]
+__all__ = [
+    "Book", "Played", "bet", "choose", "decide", "freeze", "is_behind", "note", "refuted_by", "run_frozen",
+    "run_guarded", "share",
+]  # fmt: skip
 
 GUESSED = 20.0  # observations that a guess counts as, of a utility and of a reward
 NEARLY = 1e-3  # of H: what the best is held to earn more than is known
+ERRORS = 2.0  # by so many a candidate of a guard must be behind to be given up
+ENOUGH = 300  # episodes of a candidate of a guard before its reward is looked at
 KEPT, FROZEN, CURRENT, MAIN, KEEN, AIM, UNTIL, EXPLORED = range(8)
 
 
@@ -50,6 +55,15 @@ class Book(NamedTuple):
     grid: np.ndarray  # (2, G) points, and the largest bet against each
     now: np.ndarray  # (3,) base, other (places) and gamma: the next episode
     places: np.ndarray  # (8,) int64: kept, frozen so far, current, main (numbers), keen, aim, until, explored
+
+
+class Played(NamedTuple):
+    """Episodes as they were played, a row each."""
+
+    states: np.ndarray  # (n, H + 1) int64
+    actions: np.ndarray  # (n, H) int64
+    rewards: np.ndarray  # (n, H)
+    utilities: np.ndarray  # (n, m, H)
 
 
 @kernel
@@ -146,6 +160,29 @@ def decide(book, alpha, k, least):
 
 
 @kernel
+def is_behind(book, alpha, k):
+    """Whether the candidate at place k earns less than what is known, by ``ERRORS`` standard errors of its mean."""
+    n, total, squares = book.earned[k, 0], book.earned[k, 1], book.earned[k, 2]
+    if n < ENOUGH:
+        return False
+    error = np.sqrt(max(squares - total * total / n, 0.0) / n / max(n - 1.0, 1.0))
+    return book.reward[k] + ERRORS * error < _earn_most(book, alpha)
+
+
+@kernel
+def choose(book, alpha):
+    """The mixture of a guard's next episode; a candidate that is certified, or behind, is none any more."""
+    places, k = book.places, 0
+    if places[KEEN]:
+        for j in range(1, places[KEPT]):
+            if book.numbers[j] == places[CURRENT]:
+                k = j
+    if k > 0 and (_is_base(book.bound[k], alpha) or is_behind(book, alpha, k)):
+        places[KEEN] = k = 0
+    decide(book, alpha, k, -1.0)
+
+
+@kernel
 def note(book, k, reward, totals):
     """One episode that the policy at place k played, with its total reward and utilities (m,)."""
     H = book.policies.shape[1]
@@ -223,39 +260,75 @@ def freeze(book, alpha, policy, belief, guess, level, main, keen, aim, until, ex
 
 
 @kernel
+def _play_drawn(book, coins, truth, uniforms, t, buffers, values, exact, weights, realised, totals, row):
+    """Play the episode of row t and tell of it; the place of the policy that played comes back.
+
+    It is -1 where the episode refutes what was promised of the safe policy. ``row`` is work.
+    """
+    base, other, gamma = int(book.now[0]), int(book.now[1]), book.now[2]
+    drawn = other if gamma == 1.0 or coins[t] < gamma else base
+    play(book.policies[drawn], truth, uniforms, t, buffers)
+    reward = 0.0
+    for h in range(buffers.rewards.size):
+        reward += buffers.rewards[h]
+    for i in range(totals.size):
+        totals[i] = 0.0
+        for h in range(buffers.rewards.size):
+            totals[i] += buffers.utilities[i, h]
+    if drawn == 0 and refuted_by(book, totals, row) >= 0:
+        return -1
+    weights[t] = gamma
+    for j in range(1 + totals.size):
+        exact[t, j] = (1.0 - gamma) * values[base, j] + gamma * values[other, j]
+        realised[t, j] = reward if j == 0 else totals[j - 1]
+    return drawn
+
+
+@kernel
 def run_frozen(
-    book, records, alpha, k, least, coins, truth, uniforms, begin, end, buffers, values, told, weights, realised, played
+    book, counts, alpha, k, least, coins, truth, uniforms, begin, end, buffers, values, exact, weights, realised, played
 ):  # fmt: skip
     """Play and learn episodes ``begin`` to ``end`` (rows) while the policy at place k is the current one.
 
-    ``values`` (K, 1 + m) are V_r and V_d of all policies; rows of ``told`` receive those of the mixtures, rows of
+    ``values`` (K, 1 + m) are V_r and V_d of all policies; rows of ``exact`` receive those of the mixtures, rows of
     ``realised`` what was brought. The row after the last comes back, or -1 minus the row of an episode that refutes
     what was promised of the safe policy, and of which nothing was taken.
     """
-    m = alpha.size
-    totals, row, none = np.zeros(m), np.zeros(SIZE), np.zeros((0, 0))
+    totals, row, none = np.zeros(alpha.size), np.zeros(SIZE), np.zeros((0, 0))
     places = book.places
     for t in range(begin, end):
-        if book.earned[k, 0] >= places[AIM] or played[0] >= places[UNTIL]:
+        if book.earned[k, 0] >= places[AIM] or played[0] >= places[UNTIL] or full(counts):
             return t
-        base, other, gamma = int(book.now[0]), int(book.now[1]), book.now[2]
-        drawn = other if gamma == 1.0 or coins[t] < gamma else base
-        play(book.policies[drawn], truth, uniforms, t, buffers)
-        reward = 0.0
-        for h in range(buffers.rewards.size):
-            reward += buffers.rewards[h]
-        for i in range(m):
-            totals[i] = 0.0
-            for h in range(buffers.rewards.size):
-                totals[i] += buffers.utilities[i, h]
-        if drawn == 0 and refuted_by(book, totals, row) >= 0:
+        drawn = _play_drawn(book, coins, truth, uniforms, t, buffers, values, exact, weights, realised, totals, row)
+        if drawn < 0:
             return -1 - t
-        weights[t] = gamma
-        for j in range(1 + m):
-            told[t, j] = (1.0 - gamma) * values[base, j] + gamma * values[other, j]
-            realised[t, j] = reward if j == 0 else totals[j - 1]
-        record(records, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, none, False)
-        note(book, drawn, reward, totals)
+        count(counts, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, none)
+        note(book, drawn, realised[t, 0], totals)
         played[0] += 1
         decide(book, alpha, k, least)
+    return end
+
+
+@kernel
+def run_guarded(
+    book, alpha, coins, truth, uniforms, begin, end, buffers, values, exact, weights, realised, episodes, played
+):  # fmt: skip
+    """Play episodes ``begin`` to ``end`` (rows) of an epoch of a guard, whatever the learner inside makes of them.
+
+    As :func:`run_frozen`; rows of ``episodes``, from 0 on, receive what was seen.
+    """
+    totals, row = np.zeros(alpha.size), np.zeros(SIZE)
+    for t in range(begin, end):
+        if played[0] >= book.places[UNTIL]:
+            return t
+        drawn = _play_drawn(book, coins, truth, uniforms, t, buffers, values, exact, weights, realised, totals, row)
+        if drawn < 0:
+            return -1 - t
+        n = t - begin
+        episodes.states[n], episodes.actions[n] = buffers.states, buffers.actions
+        episodes.rewards[n], episodes.utilities[n] = buffers.rewards, buffers.utilities
+        note(book, drawn, realised[t, 0], totals)
+        played[0] += 1
+        if played[0] < book.places[UNTIL]:
+            choose(book, alpha)
     return end

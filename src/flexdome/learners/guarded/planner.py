@@ -31,7 +31,7 @@ from flexdome.cmdp.mask import kernel_mask
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float
 from flexdome.errors import ConvergenceError, InfeasibleError
-from flexdome.learners.programs.kernels import Records
+from flexdome.learners.seen.dense import Dense
 from flexdome.planning.evaluation import evaluate_batch
 from flexdome.planning.optimum import solve_model
 
@@ -74,9 +74,9 @@ class Sketch:
     seen: np.ndarray
 
 
-def sketch(problem: Problem, records: Records) -> Sketch:
+def sketch(problem: Problem, counted: Dense) -> Sketch:
     """What was seen, with what the problem reveals in its place."""
-    n, after, sums, samples = records.n_visits, records.n_next, records.sums, records.n_visits - records.missing
+    n, sums, after, samples = counted.visits, counted.sums, counted.following, counted.samples
     if problem.stationary:
         n, after, sums, samples = (
             np.broadcast_to(each.sum(axis=axis, keepdims=True), each.shape)

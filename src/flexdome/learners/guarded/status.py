@@ -51,10 +51,10 @@ class GuardStatus:
         lines = [f"episode {self.episode}: {self._played()}"]
         for i, (low, alpha) in enumerate(zip(self.bounds, self.thresholds, strict=True)):
             surely = f" with confidence {1.0 - self.delta:g}" if verbose else ""
-            told = self.units
-            shown = f"{told.least(i)} {told.total(i, low)}{surely}, {told.threshold(i)} {told.total(i, alpha)}"
+            units = self.units
+            shown = f"{units.least(i)} {units.total(i, low)}{surely}, {units.threshold(i)} {units.total(i, alpha)}"
             safe = "" if low >= alpha else ": not shown safe"
-            lines.append(f"  {told.name(i)}: {told.utility(i)}{shown}{safe}")
+            lines.append(f"  {units.name(i)}: {units.utility(i)}{shown}{safe}")
         count = f"; {self.frozen} proposed, {self.bases} shown safe" if verbose else ""
         lines.append(f"  estimated reward {self.units.earned(self.reward)}{count}")
         if verbose:

@@ -43,14 +43,17 @@ import numpy as np
 
 from flexdome.certificates import Seen
 from flexdome.cmdp import Episode, Problem
-from flexdome.cmdp.mask import refuse_forbidden
+from flexdome.cmdp.mask import kernel_mask
 from flexdome.cmdp.validation import Float, as_float, frozen
 from flexdome.learners.base import Beliefs
 from flexdome.learners.guarded.certified import Certified
 from flexdome.learners.guarded.kernels import AIM, CURRENT, EXPLORED, KEEN, MAIN, NEARLY, UNTIL
 from flexdome.learners.guarded.planner import Proposal, Sketch, plan_to_earn, plan_to_learn, sketch
-from flexdome.learners.programs.kernels import Records, record
-from flexdome.learners.programs.records import make_records, restore_records, seen_of
+from flexdome.learners.seen.dense import check_dense, dense, seen_by
+from flexdome.learners.seen.file import place_seen, read_seen, seen_state
+from flexdome.learners.seen.kernels import count
+from flexdome.learners.seen.older_files import with_lists
+from flexdome.learners.seen.tally import Tally
 from flexdome.learners.state import LARGEST_SUM, Arrays, StateReader
 from flexdome.learners.turn import changing, reading
 
@@ -62,6 +65,7 @@ LEAST, LOOK = 60, 0.25  # episodes of the main policy before another is looked a
 SOON = 200  # episodes that a policy has at least to bring more
 STEP = 0.15  # of n: how finely it is followed
 NEVER = 2**53  # an episode
+OTHERS = ("new_visits", "new_sums", "new_returns", "limit")
 
 
 class SureDOME(Certified):
@@ -110,7 +114,8 @@ class SureDOME(Certified):
         self.explore_scale = as_float("explore_scale", explore_scale, 0.0, 1e6)
         self.pessimism_scale = as_float("pessimism_scale", pessimism_scale, 0.0, 1e6)
         self.doubt_scale = as_float("doubt_scale", doubt_scale, 0.0, 1e6)
-        self.records: Records = make_records(problem)
+        check_dense(problem, "this learner")
+        self.tally = Tally(problem)
         self._multipliers = np.zeros(problem.constraints)
         self.settle()
 
@@ -139,8 +144,8 @@ class SureDOME(Certified):
         ledger, places, t = self.ledger, self.ledger.book.places, self.episode
         H, S, A = self.problem.horizon, self.problem.states, self.problem.actions
         explored = int(places[EXPLORED]) + (0 if places[KEEN] or k == 0 else int(ledger.book.earned[k, 0]))
-        others = float(self.records.n_visits[0].sum() - ledger.book.earned[0, 0])  # logged ones, and not the safe one's
-        seen = sketch(self.problem, self.records)
+        others = float(self.tally.episodes - ledger.book.earned[0, 0])  # logged ones, and not the safe one's
+        seen = sketch(self.problem, dense(self.tally))
         best = plan_to_earn(self.problem, seen, alpha, self.pessimism_scale, self.initial())
         main = ledger.place(int(places[MAIN])) if places[MAIN] else 0
         learn = explored < self.explore_scale * math.sqrt(H * S * A * (t + 1.0))
@@ -208,20 +213,24 @@ class SureDOME(Certified):
     # -- what is learned -----------------------------------------------------------------------------------------------
 
     def _take(self, episode: Episode, data: tuple[Any, ...]) -> None:
-        record(self.records, *data, False)
+        self.tally.expect([data])
+        self.tally.reserve()
+        count(self.tally.counts, *data)
 
     @changing
     def preload(self, episodes: Iterable[Episode]) -> None:
         """Count logged episodes, and begin an epoch with what is proposed then. They prove nothing: no bound moves."""
         log = self.checked_episodes(episodes)
-        before = Records(*(array.copy() for array in self.records)) if log else self.records
+        before = self.tally.copied() if log else self.tally.counts
         try:
+            self.tally.expect(log)
             for data in log:
-                record(self.records, *data, False)
+                self.tally.reserve()
+                count(self.tally.counts, *data)
             if log:
                 self._begin(self.current, self.thresholds)
         except BaseException:
-            self.records = before
+            self.tally.counts = before
             raise
         self.settle()
 
@@ -243,7 +252,7 @@ class SureDOME(Certified):
     @reading
     def visits(self) -> Float:
         """(H, S, A) how often each cell was seen."""
-        return self.records.n_visits.copy()
+        return self.tally.visits
 
     @reading
     def beliefs(self) -> Beliefs:
@@ -251,20 +260,18 @@ class SureDOME(Certified):
 
         ``widths`` is by how much a cell's reward is held to be less than it looks, where plans are made.
         """
-        status, seen = self.status(), sketch(self.problem, self.records)
+        status, seen = self.status(), sketch(self.problem, dense(self.tally))
         widths = self.pessimism_scale * float(seen.spread[0]) * seen.doubt[0]
         none = np.zeros(self.problem.constraints)
         return Beliefs(status.reward, status.bounds, status.thresholds, none, widths, self.visits)
 
     def utility_means(self) -> Float:
         """(m, H, S, A) mean utilities that were seen, NaN where nothing was."""
-        n = (self.records.n_visits - self.records.missing)[1:]
-        means: Float = np.where(n > 0, self.records.sums[1:] / np.maximum(n, 1.0), np.nan)
-        return means
+        return self.tally.utility_means()
 
     def seen_counts(self) -> Seen:
         """What was counted, for :meth:`certify`."""
-        return seen_of(self.problem, self.records)
+        return seen_by(self.tally)
 
     # -- for files -----------------------------------------------------------------------------------------------------
 
@@ -275,15 +282,18 @@ class SureDOME(Certified):
 
     def state(self) -> Arrays:
         """Everything learned, as arrays."""
-        return {**super().state(), **self.records._asdict(), "multipliers": self._multipliers.copy()}
+        return {**super().state(), **seen_state(self.tally), "multipliers": self._multipliers.copy()}
 
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
-        read = StateReader(state)
-        records = restore_records(self.records, read, self.episode)
-        refuse_forbidden("state.n_visits", records.n_visits, self.problem.allowed)
+        tally = Tally(self.problem)
+        if "n_next" in state:  # of an older file, which had places for the steps of other learners too
+            state = {name: array for name, array in state.items() if name not in OTHERS}
+        read = StateReader(with_lists(tally, state))
+        seen = read_seen(tally, read, self.episode, kernel_mask(self.problem.allowed))
         self._restored(read)
         multipliers = read.take("multipliers", (self.problem.constraints,), 0.0, LARGEST_SUM)
         read.finish()
-        self.records, self._multipliers = records, multipliers.copy()
+        place_seen(tally, seen)
+        self.tally, self._multipliers = tally, multipliers.copy()
         self.ledger.decide(self.thresholds, self.current, self.least)

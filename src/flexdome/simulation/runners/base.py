@@ -56,8 +56,8 @@ class Chunk:
     def empty(cls, exact: npt.NDArray[np.bool_], m: int, series: Mapping[str, tuple[int, ...]]) -> Chunk:
         """Nothing told yet."""
         n = exact.size
-        told = {name: np.zeros((n, *shape)) for name, shape in series.items()}
-        return cls(exact, np.full((n, 1 + m), np.nan), np.zeros((n, m)), np.zeros((n, 1 + m)), told)
+        diagnostics = {name: np.zeros((n, *shape)) for name, shape in series.items()}
+        return cls(exact, np.full((n, 1 + m), np.nan), np.zeros((n, m)), np.zeros((n, 1 + m)), diagnostics)
 
 
 class Runner(ABC):

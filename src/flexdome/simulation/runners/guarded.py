@@ -1,26 +1,42 @@
-"""SureDOME: all episodes of an epoch in one compiled call; a policy is evaluated once, when it is frozen."""
+"""SureDOME and Guard: policies that are frozen are evaluated once, and many of their episodes are one compiled call.
+
+What a guard plays within an epoch does not depend on the learner inside. So some episodes are played first, on a copy
+of the ledger, then the learner inside learns from them, one by one, and then the ledger itself takes as many as the
+learner inside has counted: an error or an interrupt in between leaves both at the same episode.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
+import numpy.typing as npt
 
 from flexdome.cmdp import CMDP
+from flexdome.cmdp.episode import Made
 from flexdome.cmdp.validation import Float
-from flexdome.learners.guarded.kernels import run_frozen
+from flexdome.errors import ValidationError
+from flexdome.kernels.rollout import Buffers
+from flexdome.learners.guarded.certified import Certified
+from flexdome.learners.guarded.guard import Guarded
+from flexdome.learners.guarded.kernels import Book, Played, run_frozen, run_guarded
 from flexdome.learners.guarded.suredome import SureDOME
-from flexdome.planning.evaluation import evaluate_batch
+from flexdome.planning.evaluation import as_policy, evaluate_batch
+from flexdome.simulation.handed import handed_multipliers
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
 from flexdome.simulation.runners.observed import Observed
 
-__all__ = ["Frozen"]
+__all__ = ["Frozen", "Guarding"]
+
+TOGETHER = 256  # episodes that a guard plays at once, at most; who wants to read waits so long
 
 
-class Frozen(Runner):
-    """From epoch to epoch in the kernel; where thresholds are sampled, which move all mixtures, through ``observe``."""
+class Certifying(Runner):
+    """What both share; where thresholds are sampled, which move all mixtures, episodes go through ``observe``."""
 
-    learner: SureDOME
+    learner: Certified
 
-    def __init__(self, learner: SureDOME, cmdp: CMDP) -> None:
+    def __init__(self, learner: Certified, cmdp: CMDP) -> None:
         super().__init__(learner, cmdp)
         self._values: dict[int, Float] = {}
 
@@ -30,31 +46,87 @@ class Frozen(Runner):
 
     def run(self, draws: Draws, chunk: Chunk) -> None:
         """Play, evaluate and learn the chunk's episodes, and fill it."""
-        learner, count = self.learner, chunk.exact.size
+        learner, count, done = self.learner, chunk.exact.size, 0
         if learner.laws.sampled.any():
             Observed(learner, self.cmdp).run(draws, chunk)
             return
-        ledger, buffers, coins = learner.ledger, buffers_of(self.cmdp), learner.coins(count)
-        alpha, done = np.array(learner.thresholds), 0
+        self.alpha, self.buffers, self.coins = np.array(learner.thresholds), buffers_of(self.cmdp), learner.coins(count)
         while done < count:
             learner.settle()
-            begin = done
-            done = run_frozen(
-                ledger.book, learner.records, alpha, learner.current, learner.least, coins, self.truth, draws.uniforms,
-                begin, count, buffers, self._true_values(), chunk.values, chunk.diagnostics["weight"], chunk.realised,
-                learner._played,
-            )  # fmt: skip
-            chunk.multipliers[begin : max(done, -1 - done)] = learner.multipliers
+            done = self.play_on(draws, chunk, done)
             if done < 0:
-                ledger.refuted(buffers.utilities.sum(axis=1))
+                learner.ledger.refuted(np.cumsum(self.buffers.utilities, axis=1)[:, -1].copy())  # added as kernels do
             learner.turn.pause()
         learner.settle()
+
+    @abstractmethod
+    def play_on(self, draws: Draws, chunk: Chunk, begin: int) -> int:
+        """Some episodes from row ``begin`` on: the row after the last, or -1 minus that of one that is refused."""
 
     def _true_values(self) -> Float:
         """(K, 1 + m) V_r and V_d of all policies that are kept."""
         book, kept = self.learner.ledger.book, len(self.learner.ledger)
         new = [k for k in range(kept) if int(book.numbers[k]) not in self._values]
         if new:
-            told = evaluate_batch(self.cmdp.model, book.policies[new])
-            self._values |= {int(book.numbers[k]): row for k, row in zip(new, told, strict=True)}
+            policies = as_policy(self.cmdp, book.policies[new], f"{type(self.learner).__name__}.mixture[1]")
+            values = evaluate_batch(self.cmdp.model, policies)
+            self._values |= {int(book.numbers[k]): row for k, row in zip(new, values, strict=True)}
         return np.array([self._values[int(number)] for number in book.numbers[:kept]])
+
+
+class Frozen(Certifying):
+    """SureDOME: from epoch to epoch in the kernel."""
+
+    learner: SureDOME
+
+    def play_on(self, draws: Draws, chunk: Chunk, begin: int) -> int:
+        """Up to the end of the epoch."""
+        learner = self.learner
+        learner.tally.reserve()
+        done: int = run_frozen(
+            learner.ledger.book, learner.tally.counts, self.alpha, learner.current, learner.least, self.coins,
+            self.truth, draws.uniforms, begin, chunk.exact.size, self.buffers, self._true_values(), chunk.values,
+            chunk.diagnostics["weight"], chunk.realised, learner._played,
+        )  # fmt: skip
+        chunk.multipliers[begin : max(done, -1 - done)] = learner.multipliers
+        return done
+
+
+class Guarding(Certifying):
+    """A guard: episodes are played together, and the learner inside observes them one by one."""
+
+    learner: Guarded
+
+    def __init__(self, learner: Guarded, cmdp: CMDP) -> None:
+        super().__init__(learner, cmdp)
+        self.again = buffers_of(cmdp)
+
+    def play_on(self, draws: Draws, chunk: Chunk, begin: int) -> int:
+        """Some episodes of the epoch."""
+        learner, values = self.learner, self._true_values()
+        inside, book, before = learner.learner, learner.ledger.book, learner.learner.episode
+        last = min(begin + TOGETHER, chunk.exact.size)
+        n, H, m = last - begin, self.cmdp.horizon, self.cmdp.constraints
+        whole = np.zeros((n, H + 1), dtype=np.int64), np.zeros((n, H), dtype=np.int64)
+        seen = Played(*whole, np.zeros((n, H)), np.zeros((n, m, H)))
+
+        def play(book: Book, end: int, buffers: Buffers, played: npt.NDArray[np.int64]) -> int:
+            done: int = run_guarded(
+                book, self.alpha, self.coins, self.truth, draws.uniforms, begin, end, buffers, values, chunk.values,
+                chunk.diagnostics["weight"], chunk.realised, seen, played,
+            )  # fmt: skip
+            return done
+
+        done = play(Book(*(part.copy() for part in book)), last, self.buffers, learner._played.copy())
+        n = max(done, -1 - done) - begin
+        try:
+            for k in range(n):
+                chunk.multipliers[begin + k] = handed_multipliers(inside)
+                inside.observe(Made(seen.states[k], seen.actions[k], seen.rewards[k], seen.utilities[k]))
+        finally:
+            play(book, begin + inside.episode - before, self.again, learner._played)
+        if inside.episode - before != n:
+            raise ValidationError(
+                f"{type(inside).__name__}.episode is {inside.episode} after {before + n} episodes; it must count each"
+            )
+        return done

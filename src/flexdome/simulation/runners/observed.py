@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from flexdome.cmdp import CMDP
-from flexdome.cmdp.episode import Scaled
+from flexdome.cmdp.episode import Made
 from flexdome.kernels.rollout import play
 from flexdome.learners import Learner
 from flexdome.planning.evaluation import evaluate_batch
@@ -30,10 +32,10 @@ class Observed(Runner):
                 weights, policies = handed_mixture(learner, cmdp)
                 chunk.values[t] = weights @ evaluate_batch(cmdp.model, policies)
             play(policy, self.truth, draws.uniforms, t, buffers)
-            earned = [buffers.rewards.tolist(), *buffers.utilities.tolist()]
-            chunk.realised[t] = [sum(part) for part in earned]  # in order, as the compiled loops add
+            chunk.realised[t, 0] = np.cumsum(buffers.rewards)[-1]  # in order, as the compiled loops add
+            chunk.realised[t, 1:] = np.cumsum(buffers.utilities, axis=1)[:, -1]
             learner.observe(
-                Scaled(
+                Made(
                     buffers.states.copy(),
                     buffers.actions.copy(),
                     buffers.rewards.copy(),
