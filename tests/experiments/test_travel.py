@@ -8,7 +8,16 @@ import pytest
 
 import flexdome as fd
 from flexdome.cli import main
-from flexdome.experiments import ExperimentSpec, Processes, Store, code, load_experiment, make_engine, run_experiments
+from flexdome.experiments import (
+    ExperimentSpec,
+    LearnerSpec,
+    Processes,
+    Store,
+    code,
+    load_experiment,
+    make_engine,
+    run_experiments,
+)
 from flexdome.experiments.labels import sealed
 from flexdome.report.again import curve_toml
 
@@ -124,6 +133,20 @@ def test_processes_are_given_the_model_with_the_task(tmp_path, model):
 def test_ids_of_our_own_learners_are_what_they_were():
     ids = [run.id for run in experiment().runs()]
     assert ids == ["5376eb1d8805a910", "c965a6c8c0370938"]
+
+
+@pytest.mark.parametrize(("options", "inside"), [({}, "proxdome"), ({"inside": "flexdome"}, "flexdome")])
+def test_the_version_of_a_learner_in_a_guard_is_part_of_the_runs_id(options, inside):
+    learner = LearnerSpec(id="guard", options=options)
+    assert learner.code == {
+        "version": fd.LEARNERS["guard"].version,
+        "inside version": fd.LEARNERS[inside].version,
+    }
+    run = next(experiment(learners=[learner]).runs())
+    assert run.id == run.id_by(learner.code)
+    assert run.id != run.id_by({**learner.code, "inside version": 0})
+    twice = LearnerSpec(id="guard", options={"inside": "guard", "options": options})
+    assert twice.code["inside inside version"] == fd.LEARNERS[inside].version
 
 
 def test_results_of_a_learner_that_was_edited_since_are_stale(tmp_path, mine, capsys):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flexdome.cli import main
+from flexdome.experiments import ExperimentSpec, LearnerSpec, Processes, RunSpec, Store, driver, run_experiments
+from flexdome.experiments.compiling import seconds_to_compile
 from flexdome.experiments.warmup import warm_up
+from flexdome.experiments.worker import attempt
 from flexdome.kernels.jit import cache_directory
 
 
@@ -28,11 +35,65 @@ def test_a_run_says_that_it_compiles_first(
     )
     words = ["run", str(experiment), "--workers", "0", "--out"]
     (tmp_path / "empty").mkdir()
-    monkeypatch.setattr("flexdome.kernels.jit.cache_directory", lambda: tmp_path / "empty")
+    monkeypatch.setattr("flexdome.kernels.jit.cache_directory", lambda other=None: tmp_path / "empty")
     assert main([*words, str(tmp_path / "cold")]) == 0
     assert "compiling, about 9 s, once" in capsys.readouterr().err
     assert main([*words, str(tmp_path / "warm")]) == 0
     assert "compiling" not in capsys.readouterr().err
+
+
+def test_learners_of_different_kernels_are_compiled_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, str]] = []
+
+    class Watched(Processes):
+        def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+            calls.append(("worker", arguments[0]["learner"]["id"]))
+            return super().submit(function, *arguments)
+
+    def here(run: RunSpec, store: Store) -> None:
+        calls.append(("here", run.learner.id))
+        compile_here(run, store)
+
+    compile_here = driver._compile_here
+    monkeypatch.setattr(driver, "_compile_here", here)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr("flexdome.kernels.jit.cache_directory", lambda other=None: tmp_path / "empty")
+    ids = ("flexdome", "optprimaldual", "uopt-rpgpd")
+    learners = [LearnerSpec(id=id) for id in ids]
+    spec = ExperimentSpec(name="two", episodes=3, seeds=[0], environments=[{"id": "media-v1"}], learners=learners)
+    assert run_experiments([spec], Store(tmp_path / "out"), Watched(1)).computed == 3
+    assert calls[:3] == [("worker", "flexdome"), ("here", "uopt-rpgpd"), ("here", "optprimaldual")]
+    assert sorted(path.name for path in (tmp_path / "empty").glob("compiled-*")) == [
+        f"compiled-{id}.json" for id in ids
+    ]
+
+
+def test_a_worker_that_dies_while_it_compiles_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "attempt", die_once)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr("flexdome.kernels.jit.cache_directory", lambda other=None: tmp_path / "empty")
+    monkeypatch.setenv("DIED", str(tmp_path / "died"))
+    learners = [LearnerSpec(id="flexdome"), LearnerSpec(id="uopt-rpgpd")]
+    spec = ExperimentSpec(name="two", episodes=3, seeds=[0], environments=[{"id": "media-v1"}], learners=learners)
+    outcome = run_experiments([spec], Store(tmp_path / "out"), Processes(1))
+    assert (tmp_path / "died").exists()
+    assert outcome.computed == 2
+
+
+def die_once(*arguments: Any) -> Any:
+    """In a worker: die the first time."""
+    if not Path(os.environ["DIED"]).exists():
+        Path(os.environ["DIED"]).touch()
+        os._exit(1)
+    return attempt(*arguments)
+
+
+def test_learners_side_by_side_are_expected_to_take_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flexdome.kernels.jit.cache_directory", lambda other=None: tmp_path)
+    ids = ["flexdome", "uopt-rpgpd", "optpess-pd"]
+    assert [seconds_to_compile(ids), seconds_to_compile(ids, 2), seconds_to_compile(ids, 8)] == [27, 14, 9]
 
 
 def test_the_command_says_what_it_compiled(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,11 @@
 """A cache of compiled kernels that is damaged, full or not ours costs a compilation and a line, never a command."""
 
+import fcntl
 import importlib.util
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,22 @@ def test_a_kernel_is_compiled_once_and_found_from_then_on(call, tmp_path):
     assert call() == (0, [])
     assert set(files(tmp_path)) == {".nbi", ".nbc"}
     assert call() == (1, [])
+
+
+def test_two_processes_do_not_write_at_once(call, tmp_path):
+    call()
+    folder = files(tmp_path)[".nbi"].parent
+    for path in files(tmp_path).values():
+        path.unlink()
+    with open(folder / "lock") as other, ThreadPoolExecutor() as pool:
+        fcntl.flock(other, fcntl.LOCK_EX)  # as another process has it
+        done = pool.submit(call)
+        with pytest.raises(TimeoutError):
+            done.result(timeout=1.0)
+        assert not files(tmp_path)
+        fcntl.flock(other, fcntl.LOCK_UN)
+        assert done.result() == (0, [])
+    assert set(files(tmp_path)) == {".nbi", ".nbc"}
 
 
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])

@@ -30,10 +30,11 @@ def clock(seconds: float) -> str:
 class Display:
     """Watch runs: runs done, episodes per second, time left. Damage, retries and failures get a line each."""
 
-    def __init__(self, experiments: Iterable[ExperimentSpec]) -> None:
+    def __init__(self, experiments: Iterable[ExperimentSpec], at_once: int = 1) -> None:
         experiments = list(experiments)
         self.runs = {run.id: run.episodes for experiment in experiments for run in experiment.runs()}
-        self.compiling = seconds_to_compile(row.id for experiment in experiments for row in experiment.learners)
+        ids = (row.id for experiment in experiments for row in experiment.learners)
+        self.compiling = seconds_to_compile(ids, at_once)
         self.done = self.stored = 0
         self.at = dict.fromkeys(self.runs, 0)
         self.before = 0  # episodes that were there when we came

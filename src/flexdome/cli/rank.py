@@ -30,6 +30,7 @@ def rank(
     limit: float = LIMIT,
     publish: bool = False,
     stored: bool = False,
+    anew: bool = False,
 ) -> None:
     """Run one learner on the ranking's suite, and print and draw where it stands among ours.
 
@@ -50,22 +51,26 @@ def rank(
         cluster: address of a Dask scheduler, instead of processes here
         timeout: seconds for a cluster to answer, and to have a worker that can be used
         limit: seconds after which a step of a run that has not ended is given up, and the run has failed
-        publish: run all of our learners instead, and write the numbers that come with the package
+        publish: run those of our learners whose present version is not published instead, and write the numbers that
+            come with the package
         stored: with --publish, run nothing and take what is there
+        anew: with --publish, keep no number that is published: run all of our learners
     """
     from flexdome.cli.progress import Display
     from flexdome.cli.results import put
     from flexdome.experiments import Store, make_engine
     from flexdome.ranking import entry_experiment, entry_learner
     from flexdome.ranking import rank as run
-    from flexdome.ranking.page import sections_of, sentences_of, write_figure, write_page
+    from flexdome.ranking.standing_page import sections_of, sentences_of, write_figure, write_page
 
-    if publish or stored:
+    if publish or stored or anew:
         if learner is not None or option or quick:
             raise ValidationError("publish takes no learner, option or quick: it is all of ours on the whole suite")
         if stored and not publish:
             raise ValidationError("stored is true without publish; it says where the published numbers come from")
-        _publish(Store(out), workers, cluster, timeout, limit, stored)
+        if anew and not publish:
+            raise ValidationError("anew is true without publish; it says which numbers are published")
+        _publish(Store(out), workers, cluster, timeout, limit, stored, anew)
         return
     if learner is None:
         raise ValidationError("LEARNER is missing; give a registered id (`flexdome list learners`), or package:Class")
@@ -90,19 +95,22 @@ def rank(
 
 
 def _publish(
-    store: Store, workers: int | None, cluster: str | None, timeout: float, limit: float, stored: bool
+    store: Store, workers: int | None, cluster: str | None, timeout: float, limit: float, stored: bool, anew: bool
 ) -> None:
     from flexdome.cli.progress import Display
     from flexdome.experiments import make_engine, run_experiments
-    from flexdome.ranking import publish, suite_experiments
+    from flexdome.ranking import publish, published, suite_experiments, unpublished
 
-    specs = suite_experiments()
-    if not stored:
+    suite, keep = suite_experiments(), None if anew else published()
+    specs = suite if keep is None else unpublished(keep)
+    if specs and not stored:
         with Display(specs) as display:
             run_experiments(specs, store, make_engine(workers, cluster, timeout), display, limit=limit, check=False)
-    path, frame = publish(store)
+    path, frame = publish(store, keep=keep)
     if not frame.height:
         raise FlexDOMEError(f"{store.path} holds no run of the suite")
-    asked = len({run.id for spec in specs for run in spec.runs()})
+    asked = len({run.id for spec in suite for run in spec.runs()})
+    new = frame.height if keep is None else frame.filter(~frame["run"].is_in(keep["run"].to_list())).height
     failed = int(frame["failure"].is_not_null().sum())
-    print(f"{path}: {frame.height} of {asked} runs, {failed} failed, {path.stat().st_size / 1e3:.0f} kB")
+    size = path.stat().st_size / 1e3
+    print(f"{path}: {frame.height} of {asked} runs, {new} of them new, {failed} failed, {size:.0f} kB")

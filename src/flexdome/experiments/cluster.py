@@ -202,18 +202,18 @@ class Cluster:
         from distributed import CancelledError
 
         try:
-            told = answer.result(timeout=self._timeout)
+            said = answer.result(timeout=self._timeout)
         except (CancelledError, TimeoutError):  # it went away, and is asked again if it comes back
             return
         except Exception as error:  # noqa: BLE001 (of another machine: whatever it is, it is one more reason)
-            told = {"answer": f"{type(error).__name__}: {_first_line(error)}"}
-        if told == self._own:
+            said = {"answer": f"{type(error).__name__}: {_first_line(error)}"}
+        if said == self._own:
             self._fit.add(address)
             return
-        told = told if isinstance(told, dict) else {}
-        names = [name for name in {**self._own, **told} if told.get(name) != self._own.get(name)]
+        said = said if isinstance(said, dict) else {}
+        names = [name for name in {**self._own, **said} if said.get(name) != self._own.get(name)]
         pairs = (
-            f"{name} is {told.get(name, 'unknown')} there and {self._own.get(name, 'none')} here" for name in names
+            f"{name} is {said.get(name, 'unknown')} there and {self._own.get(name, 'none')} here" for name in names
         )
         self._refused[address] = f"worker {address} differs from this process: {', '.join(pairs)}"
         log.warning("flexdome: %s; it gets no work", self._refused[address])
@@ -261,8 +261,8 @@ def _connected(address: str, timeout: float) -> Any:
 
     try:
         with ThreadPoolExecutor(1) as thread:  # there may be a loop in this one
-            told = thread.submit(asyncio.run, asyncio.wait_for(ask(), timeout)).result()
-        if not isinstance(told, dict) or told.get("type") != "Scheduler":
+            said = thread.submit(asyncio.run, asyncio.wait_for(ask(), timeout)).result()
+        if not isinstance(said, dict) or said.get("type") != "Scheduler":
             raise ValueError("what answers there is not a scheduler")
         return Client(address, timeout=timeout)  # type: ignore[no-untyped-call]
     except Exception as error:  # noqa: BLE001 (bytes from a stranger make the protocol raise anything)

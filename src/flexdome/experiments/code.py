@@ -11,7 +11,7 @@ A learner that is not registered is named ``"my_package.my_module:MyLearner"``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -57,15 +57,23 @@ def known_learners(id: str) -> Mapping[str, Entry]:
 def code_of(id: str, options: Mapping[str, Any] | None = None) -> Code:
     """What tells the code of learner ``id``: ``version``, and for one from elsewhere ``package`` and ``sources``.
 
-    A learner inside another (the option ``inside`` of a guard) is told too where it is from elsewhere.
+    The same is told of a learner inside another (the option ``inside`` of a guard): ``inside version``.
+
+    >>> from flexdome.experiments.code import code_of
+    >>> sorted(code_of("guard", {"inside": "flexdome"}))
+    ['inside version', 'version']
     """
-    entry = entry_of(id)
-    told: Code = {"version": entry.version}
-    for prefix, one in _foreign(entry, (options or {}).get("inside")):
-        module = one.target.partition(":")[0]
-        told[f"{prefix}package"] = _package(module)
-        told[f"{prefix}sources"] = _sources(module)
-    return told
+    entry, options = entry_of(id), options or {}
+    code: Code = {"version": entry.version}
+    module = entry.target.partition(":")[0]
+    if module.partition(".")[0] != OURS:
+        code |= {"package": _package(module), "sources": _sources(module)}
+    inside = options.get("inside", _usually_inside(id))
+    if isinstance(inside, str) and (inside in LEARNERS or ":" in inside):
+        further = options.get("options")
+        its = code_of(inside, further if isinstance(further, Mapping) else None)
+        code |= {f"inside {name}": value for name, value in its.items()}
+    return code
 
 
 def said_code(code: Mapping[str, int | str]) -> str:
@@ -74,11 +82,10 @@ def said_code(code: Mapping[str, int | str]) -> str:
     return ", ".join(f"{name} {code[name]}" for name in names)
 
 
-def _foreign(entry: Entry, inside: Any) -> Iterator[tuple[str, Entry]]:
-    rows = [("", entry)]
-    if isinstance(inside, str) and (inside in LEARNERS or ":" in inside):
-        rows.append(("inside ", entry_of(inside)))
-    yield from ((prefix, row) for prefix, row in rows if row.target.partition(".")[0] != OURS)
+def _usually_inside(id: str) -> Any:
+    """The learner that is inside ``id`` where no option says otherwise."""
+    parameters = inspect.signature(entry_of(id).load()).parameters
+    return parameters["inside"].default if "inside" in parameters else None
 
 
 @cache

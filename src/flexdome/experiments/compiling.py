@@ -1,4 +1,4 @@
-"""How long compiling will take, said before it begins.
+"""What is to be compiled, and how long that will take, said before it begins.
 
 A learner that was compiled leaves a mark, with the seconds it took, beside the compiled kernels; the directory is named
 after the kernels' sources, so an edit to them starts without marks. What has no mark is to be compiled. How long that
@@ -16,13 +16,25 @@ from pathlib import Path
 from flexdome.cmdp.archive import write_whole
 from flexdome.errors import OutputError
 from flexdome.kernels import jit
-from flexdome.learners import LEARNERS
+from flexdome.learners import LEARNERS, Learner
 
-__all__ = ["mark_compiled", "seconds_to_compile"]
+__all__ = ["is_compiled", "kind_of", "mark_compiled", "seconds_to_compile"]
 
 USUAL = {"proxdome": 20.0, "suredome": 22.0, "guard": 12.0}  # on two quiet cores
 OTHERS = 9.0
 LEAST = 1.0  # what took less was read from the cache
+
+
+def kind_of(learner: Learner) -> tuple[str, str]:
+    """Learners of one kind need the same kernels: those of a runner, for the switches that are on."""
+    settings = getattr(learner, "settings", None)
+    return learner.runner, str(getattr(settings, "_numba_type_", type(learner).__name__))
+
+
+def is_compiled(id: str) -> bool:
+    """Whether a learner of ours has left its mark."""
+    folder = jit.cache_directory()
+    return folder is not None and id in LEARNERS and (folder / _name(id)).exists()
 
 
 def mark_compiled(id: str, seconds: float) -> None:
@@ -33,11 +45,11 @@ def mark_compiled(id: str, seconds: float) -> None:
             write_whole(folder / _name(id), json.dumps({"seconds": round(seconds, 1)}).encode())
 
 
-def seconds_to_compile(ids: Iterable[str]) -> int:
-    """About how many seconds it takes to compile for these learners; 0 where all are compiled."""
+def seconds_to_compile(ids: Iterable[str], at_once: int = 1) -> int:
+    """About how many seconds it takes to compile for these learners, so many at once; 0 where all are compiled."""
     folder = jit.cache_directory()
-    todo = [id for id in dict.fromkeys(ids) if id in LEARNERS and (folder is None or not (folder / _name(id)).exists())]
-    return math.ceil(sum(_expected(id, folder) for id in todo))
+    seconds = [_expected(id, folder) for id in dict.fromkeys(ids) if id in LEARNERS and not is_compiled(id)]
+    return math.ceil(max(sum(seconds) / at_once, max(seconds, default=0.0)))
 
 
 def _name(id: str) -> str:

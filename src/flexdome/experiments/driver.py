@@ -11,6 +11,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +20,8 @@ import numpy.typing as npt
 from flexdome.cmdp.validation import as_float, as_items, instance_of, shown, switch
 from flexdome.errors import FileFormatError, FlexDOMEError, ValidationError
 from flexdome.experiments.cluster import GONE
-from flexdome.experiments.compiling import mark_compiled
-from flexdome.experiments.engines import Engine, Serial
+from flexdome.experiments.compiling import is_compiled, kind_of, mark_compiled
+from flexdome.experiments.engines import Engine, Processes, Serial
 from flexdome.experiments.specs import ExperimentSpec, RunSpec
 from flexdome.experiments.store import Failure, Store
 from flexdome.experiments.worker import Failed, Progress, advance, attempt, reason_of
@@ -127,9 +128,8 @@ def run_experiments(
         for run in runs.values() if force else ():
             store.discard(run)
         waiting, stored = _missing(runs.values(), store, watch)
-        if waiting:
-            _compile((work.run for work in waiting), store)
         with engine or Serial() as engine:
+            _compile((work.run for work in waiting), store, engine)
             failed = _work_off(waiting, store, engine, watch, chunk_seconds, limit)
     return Outcome(
         computed=len(runs) - stored - len(failed),
@@ -163,19 +163,51 @@ def _missing(runs: Iterable[RunSpec], store: Store, watch: Callable[[Event], Non
     return waiting, stored
 
 
-def _compile(runs: Iterable[RunSpec], store: Store) -> None:
-    """Fill the cache of compiled code before the workers start, so that they all read it and none compiles.
+def _compile(runs: Iterable[RunSpec], store: Store, engine: Engine) -> None:
+    """Fill the cache of compiled code before the runs start, so that all workers read it and none compiles again.
 
-    What fails here fails again, and is reported, when the run is made.
+    Learners that need different kernels are compiled side by side, in this machine's workers and here. What fails here
+    fails again, and is reported, when the run is made.
     """
-    seen = set()
+    first: dict[str, RunSpec] = {}
     for run in runs:
-        if run.learner.id not in seen:
-            seen.add(run.learner.id)
-            short = run.model_copy(update={"episodes": min(run.episodes, 2)})
-            began = time.perf_counter()
-            if Serial().submit(_short, short, store).exception() is None:
-                mark_compiled(run.learner.id, time.perf_counter() - began)
+        if run.learner.id not in first and not is_compiled(run.learner.id):
+            first[run.learner.id] = run.model_copy(update={"episodes": min(run.episodes, 2)})
+    kinds: dict[Any, list[RunSpec]] = {}
+    for run in first.values():
+        kinds.setdefault(_kind(run), []).append(run)
+    groups = list(kinds.values())
+    elsewhere = groups[:-1] if isinstance(engine, Processes) else []
+    sent = {}
+    for group in elsewhere:
+        with suppress(FileFormatError):
+            sent[engine.submit(attempt, *_short(group[0], store))] = group[0]
+    for run in [run for group in groups[len(elsewhere) :] for run in group]:
+        _compile_here(run, store)
+    for future, run in sent.items():
+        try:
+            step = future.result()
+        except engine.lost:
+            engine.recover()
+            return
+        if isinstance(step, Progress):
+            mark_compiled(run.learner.id, step.seconds)
+    for run in [run for group in elsewhere for run in group[1:]]:
+        _compile_here(run, store)
+
+
+def _compile_here(run: RunSpec, store: Store) -> None:
+    began = time.perf_counter()
+    if Serial().submit(lambda: advance(*_short(run, store))).exception() is None:
+        mark_compiled(run.learner.id, time.perf_counter() - began)
+
+
+def _kind(run: RunSpec) -> Any:
+    """Runs of one kind need the same kernels; one that cannot be made is of no other's kind."""
+    try:
+        return kind_of(run.make_learner(run.environment.make(run.instance)))
+    except Exception:  # noqa: BLE001 (of any learner: it fails again when the run is made)
+        return run.learner.id
 
 
 def _plain(run: RunSpec, store: Store) -> tuple[dict[str, Any], bytes | None]:
@@ -187,9 +219,10 @@ def _plain(run: RunSpec, store: Store) -> tuple[dict[str, Any], bytes | None]:
     return plain, store.model(digest)
 
 
-def _short(run: RunSpec, store: Store) -> Progress:
+def _short(run: RunSpec, store: Store) -> tuple[Any, ...]:
+    """What :func:`advance` takes to make the first episodes of a run."""
     plain, model = _plain(run, store)
-    return advance(plain, run.id, None, 0.0, model)
+    return plain, run.id, None, 0.0, model
 
 
 def _work_off(

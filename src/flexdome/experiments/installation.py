@@ -42,22 +42,22 @@ LOADED = fingerprint(Path(__file__).parents[1], BENCH) if "__file__" in globals(
 
 def installed() -> dict[str, str]:
     """Versions by name; ``sources`` is the fingerprint of flexdome, of what is loaded and of what is on disk."""
-    told = {"python": "{}.{}".format(*sys.version_info)}
+    versions = {"python": "{}.{}".format(*sys.version_info)}
     for name in PACKAGES:
         try:
-            told[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except Exception as error:  # noqa: BLE001 (a broken installation may raise anything; it is told, not hidden)
-            told[name] = _missing(error)
+            versions[name] = _missing(error)
     try:
         importlib.import_module("flexdome.experiments.worker")
         package = sys.modules["flexdome"]
-        told["flexdome"] = str(getattr(package, "__version__", "without a version"))
+        versions["flexdome"] = str(getattr(package, "__version__", "without a version"))
         loaded = getattr(sys.modules.get("flexdome.experiments.installation"), "LOADED", "without a fingerprint")
         disk = fingerprint(Path(str(package.__file__)).parent, BENCH)
-        told["sources"] = disk if loaded == disk else f"{disk} on disk, {loaded} loaded"
+        versions["sources"] = disk if loaded == disk else f"{disk} on disk, {loaded} loaded"
     except Exception as error:  # noqa: BLE001 (as above)
-        told["flexdome"] = _missing(error)
-    return told
+        versions["flexdome"] = _missing(error)
+    return versions
 
 
 def _missing(error: Exception) -> str:

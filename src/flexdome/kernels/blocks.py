@@ -17,16 +17,18 @@ from flexdome.kernels.vectors import _array, _loop
 __all__ = ["mix_rows", "mix_rows_plain", "row_means", "row_means_plain"]
 
 
-def row_means_plain(cell, count, start, n, inverse, values, base, row, W, out):
-    """``out[row] = base[row] + sum_k count_k values[cell_k] / N``, W numbers.
+def row_means_plain(cell, count, start, n, inverse, values, later, base, row, W, out):
+    """``out[row] = base[row] + sum_k count_k values[cell_k + later] / N``, W numbers.
 
     ``cell`` and ``count`` are the pool of successors; this row's are n entries from ``start`` on, and after them up to
-    a multiple of four entries with count 0. ``inverse`` is 1 / N.
+    a multiple of four entries with count 0. ``inverse`` is 1 / N. ``later`` is how many cells behind the ones in the
+    list its successors are.
     """
     for j in range(0, W, BLOCK):
         e = np.zeros((TOGETHER, BLOCK))
         for k in range(start, start + (n + TOGETHER - 1) // TOGETHER * TOGETHER):
-            e[(k - start) % TOGETHER] += count[k] * values[cell[k] * W + j : cell[k] * W + j + BLOCK]
+            here = (cell[k] + later) * W + j
+            e[(k - start) % TOGETHER] += count[k] * values[here : here + BLOCK]
         e = (e[0] + e[2]) + (e[1] + e[3])
         at = row * W + j
         out[at : at + BLOCK] = base[at : at + BLOCK] + e * inverse
@@ -43,12 +45,13 @@ def mix_rows_plain(values, cell, q, pi, row, C, A, W):
 
 
 @intrinsic
-def _row_means(typing_context, cell, count, start, n, inverse, values, base, row, W, out):
+def _row_means(typing_context, cell, count, start, n, inverse, values, later, base, row, W, out):
     def generate(context, builder, signature, arguments):
         cell, count, values, base, out = (
-            _array(context, builder, signature, arguments, i).data for i in (0, 1, 5, 6, 9)
+            _array(context, builder, signature, arguments, i).data for i in (0, 1, 5, 7, 10)
         )
-        start, n, inverse, row, W = (arguments[i] for i in (2, 3, 4, 7, 8))
+        start, n, inverse, later, row, W = (arguments[i] for i in (2, 3, 4, 6, 8, 9))
+        values = builder.gep(values, [builder.mul(later, W)])
         e = [cgutils.alloca_once(builder, _vector(BLOCK)) for _ in range(TOGETHER)]
         end = builder.add(builder.add(start, n), n.type(TOGETHER - 1))
         scale = _splat(builder, inverse, BLOCK)
@@ -68,12 +71,12 @@ def _row_means(typing_context, cell, count, start, n, inverse, values, base, row
             e0, e1, e2, e3 = (builder.load(part) for part in e)
             mean = builder.fadd(builder.fadd(e0, e2), builder.fadd(e1, e3))
             place = builder.add(builder.mul(row, W), j)
-            own = _load(builder, base, place, BLOCK)
-            _store(builder, builder.fadd(own, builder.fmul(mean, scale)), out, place, BLOCK)
+            first = _load(builder, base, place, BLOCK)
+            _store(builder, builder.fadd(first, builder.fmul(mean, scale)), out, place, BLOCK)
         return context.get_dummy_value()
 
     integer, number = types.intp, types.float64
-    return types.void(cell, count, integer, integer, number, values, base, integer, integer, out), generate
+    return types.void(cell, count, integer, integer, number, values, integer, base, integer, integer, out), generate
 
 
 @intrinsic

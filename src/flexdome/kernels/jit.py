@@ -7,7 +7,8 @@ decorator too; the name of its directory is a hash of ours and of every source i
 
 Nor is the cache believed for its name. Its files end in a checksum (unpickling stops before it); an entry that is
 empty, cut or changed is dropped and compiled again, and where nothing can be written, kernels are compiled and not
-kept. Either is said once, in the log.
+kept. Either is said once, in the log. Processes that compile side by side write one after the other: Numba numbers the
+data of a kernel's variants by what its index has, and two that look at once would take one number for two.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 
 from flexdome.kernels.switches import Compiler
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 __all__ = ["cache_directory", "kernel", "kernel_sources"]
 
@@ -131,6 +137,21 @@ def _check(path):
         raise ValueError(f"{path} is damaged")
 
 
+@contextmanager
+def _alone(folder):
+    """One process at a time writes kernels to ``folder``, where the system has locks."""
+    if fcntl is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 class _OurPlace(CompileResultCacheImpl):
     _locator_classes = [UserProvidedCacheLocator]  # noqa: RUF012 (numba's own: elsewhere no hash is in the name)
 
@@ -160,7 +181,8 @@ class _CheckedCache(FunctionCache):
     def save_overload(self, sig, data):
         """Keep a compiled kernel, if that is possible."""
         try:
-            super().save_overload(sig, data)
+            with _alone(Path(self._cache_path)):
+                super().save_overload(sig, data)
         except (OSError, ValueError) as error:
             self._give_up(error)
 
