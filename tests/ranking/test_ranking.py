@@ -1,6 +1,11 @@
-"""The ranking: rules on small tables, and published numbers that can be computed again."""
+"""The ranking: rules on small tables, and published numbers that can be computed again.
+
+``python tests/ranking/test_ranking.py`` writes the table of ``docs/ranking.md`` anew.
+"""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -9,6 +14,7 @@ import pytest
 import flexdome as fd
 from flexdome.cli import main
 from flexdome.experiments import LearnerSpec, RunSpec, Store, named_experiment, run_experiments
+from flexdome.experiments.code import code_of
 from flexdome.ranking import (
     QUICK,
     entrant,
@@ -18,11 +24,17 @@ from flexdome.ranking import (
     final_numbers,
     outdated,
     overall_table,
+    publish,
     published,
     suite_experiments,
+    unpublished,
     versus_table,
 )
 from flexdome.ranking.published import NUMBERS, SCHEMA
+
+DOCS = Path(__file__).parents[2] / "docs" / "ranking.md"
+HEAD = "| learner | score | families | unbeaten on | runs without late violation |\n|---|---:|---:|---:|---:|\n"
+SEEN = ("SureDOME",)  # made with instances of the ranking in sight
 
 
 def finals(*rows):
@@ -96,6 +108,30 @@ def test_the_published_numbers_say_which_runs_they_are_of():
         assert (row["failure"] is None) == (row["strong_regret"] is not None)
 
 
+def table():
+    """The table of the page: everybody's overall score, from the published numbers."""
+    finals, rows = published(), []
+    for row in overall_table(finals).iter_rows(named=True):
+        own = finals.filter(pl.col("learner") == row["learner"])
+        notes = ["one seed"] if own["seed"].n_unique() == 1 else []
+        notes += [f"{row['failed']} runs failed"] if row["failed"] else []
+        notes += ["instances seen before"] if row["learner"] in SEEN else []
+        name = row["learner"]
+        if own["id"][0] == "proxdome":
+            name += ", version " + ", ".join(sorted({str(json.loads(code)["version"]) for code in own["code"]}))
+        name += f" ({'; '.join(notes)})" if notes else ""
+        safe = f"{100.0 * row['safe']:.0f} %"
+        rows.append(f"| {name} | {row['score']:+.2f} | {row['families']} | {row['front']} | {safe} |\n")
+    return HEAD + "".join(rows)
+
+
+def test_the_page_shows_what_is_published():
+    finals, text = published(), DOCS.read_text(encoding="utf-8")
+    assert table() in text
+    failed = int(finals["failure"].is_not_null().sum())
+    assert f"All {finals.height:,} runs are there. {failed} failed" in text
+
+
 def test_a_published_learner_whose_version_is_not_the_present_one_is_said_to_be_so():
     table = published()
     name = table["learner"][0]
@@ -105,6 +141,48 @@ def test_a_published_learner_whose_version_is_not_the_present_one_is_said_to_be_
     assert f"{name} (version 0, now version " in ", ".join(outdated(older))
 
 
+def test_a_guard_is_of_another_version_where_the_learner_inside_is():
+    table = published().filter(pl.col("learner") == "Guard of FlexDOME")
+    now = code_of("guard", json.loads(table["options"][0]))
+    assert outdated(table.with_columns(pl.lit(json.dumps(now)).alias("code"))) == []
+    older = table.with_columns(pl.lit(json.dumps({**now, "inside version": 0})).alias("code"))
+    assert outdated(older) == [
+        f"Guard of FlexDOME (version {now['version']}, inside version 0, "
+        f"now version {now['version']}, inside version {now['inside version']})"
+    ]
+
+
+def ids(parts):
+    return {run.id for part in parts for run in part.runs()}
+
+
+def test_what_is_not_published_is_all_that_is_run():
+    table, dope = published(), pl.col("learner") == "DOPE"
+    before = ids(unpublished(table))
+    gone = table.filter(dope & ((pl.col("seed") == 301) | (pl.col("family") == "media-v1")))
+    assert gone.height == 24 + 2
+    rest = table.filter(~pl.col("run").is_in(gone["run"].to_list()))
+    assert ids(unpublished(rest)) == before | set(gone["run"].to_list())
+    everything = ids(suite_experiments())
+    assert ids(unpublished(table.head(0))) == everything
+    assert before == everything - set(table["run"].to_list())
+
+
+def test_rows_of_runs_of_the_present_suite_are_kept_and_no_others(tmp_path):
+    table, path = published(), tmp_path / "again.parquet"
+    present = table.filter(pl.col("run").is_in(list(ids(suite_experiments()))))
+    assert present.height > 1000
+    other = present.with_row_index().with_columns(
+        pl.when(pl.col("index") == 5).then(pl.lit("0" * 16)).otherwise(pl.col("run")).alias("run"),
+        pl.lit("another name").alias("learner"),
+    )
+    there, frame = publish(Store(tmp_path / "empty"), path, other.drop("index").sample(fraction=1.0, shuffle=True))
+    assert there == path
+    expected = present.filter(pl.col("run") != present["run"][5]).sort("family", "learner", "seed")
+    assert frame.equals(expected)
+    assert pl.read_parquet(path).equals(expected)
+
+
 @pytest.mark.parametrize(
     ("learner", "family"),
     [
@@ -112,6 +190,7 @@ def test_a_published_learner_whose_version_is_not_the_present_one_is_said_to_be_
         ("RPD-OE", "conflict-v1"),
         ("DOPE", "paper-v1"),
         ("ProxDOME", "media-v1"),
+        ("Guard of FlexDOME", "media-v1"),
     ],
 )
 def test_published_numbers_come_again(learner, family, tmp_path):
@@ -133,6 +212,12 @@ def test_published_numbers_come_again(learner, family, tmp_path):
     store = Store(tmp_path)
     run_experiments([spec], store)
     (again,) = final_numbers(store, [spec]).iter_rows(named=True)
+    others = published().filter(pl.col("run") != run.id)
+    frame = publish(store, tmp_path / "published.parquet", others)[1]
+    (beside,) = frame.filter(pl.col("run") == run.id).iter_rows(named=True)
+    assert {name: again[name] for name in NUMBERS} == {name: beside[name] for name in NUMBERS}
+    assert beside["learner"] == learner
+    assert run.id not in ids(unpublished(frame))
     for name in NUMBERS:
         if row[name] is None:  # no exponent where there was no violation
             assert again[name] is None, name
@@ -152,7 +237,7 @@ def test_a_learner_that_fails_on_a_family_is_ranked_with_that_said(tmp_path):
     standing = entrant(spec, broken.drop("index"), quick=True)
     assert standing.families["failed"].to_list() == [1, 0]
     assert standing.families["beaten"][0].count(",") > 5
-    from flexdome.ranking.page import sentences_of
+    from flexdome.ranking.standing_page import sentences_of
 
     assert any("it broke" in text for text in sentences_of(standing))
     assert any("quick part" in text for text in sentences_of(standing))
@@ -187,8 +272,14 @@ def test_the_command_prints_draws_and_writes_a_page(tmp_path, capsys, monkeypatc
         (["flexdome", "--option", "margin_scale=0,1"], "one setting is ranked at a time"),
         (["flexdome", "--publish"], "publish takes no learner"),
         (["--stored"], "stored is true without publish"),
+        (["--anew"], "anew is true without publish"),
     ],
 )
 def test_wrong_words_are_one_line(words, message, capsys):
     assert main(["rank", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+if __name__ == "__main__":
+    before, after = re.split(r"\| learner \| score \|(?:.*\n)(?:\|.*\n)*", DOCS.read_text(encoding="utf-8"))
+    DOCS.write_text(before + table() + after, encoding="utf-8")

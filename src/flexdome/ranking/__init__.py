@@ -1,7 +1,7 @@
 """The ranking: one suite, published numbers, and where another learner stands among them."""
 
 from flexdome.ranking.entering import Standing, entrant, rank
-from flexdome.ranking.published import final_numbers, outdated, publish, published
+from flexdome.ranking.published import final_numbers, outdated, publish, published, unpublished
 from flexdome.ranking.standing import family_table, overall_table, versus_table
 from flexdome.ranking.suite import QUICK, SUITE, entry_experiment, entry_learner, suite_experiments
 
@@ -20,5 +20,6 @@ __all__ = [
     "published",
     "rank",
     "suite_experiments",
+    "unpublished",
     "versus_table",
 ]

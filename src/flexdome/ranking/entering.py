@@ -70,17 +70,17 @@ def rank(
     return entrant(spec, final_numbers(instance_of("store", store, Store), [spec]), quick), outcome
 
 
-def entrant(spec: ExperimentSpec, own: pl.DataFrame, quick: bool = False) -> Standing:
-    """Where the one learner of ``spec`` stands with the numbers ``own`` among the published."""
+def entrant(spec: ExperimentSpec, entered: pl.DataFrame, quick: bool = False) -> Standing:
+    """Where the one learner of ``spec`` stands with the numbers ``entered`` among the published."""
     (learner,) = spec.learners
-    if not own.height:
+    if not entered.height:
         raise FlexDOMEError(f"there are no results of {learner.name} to rank")
-    others = published().filter(pl.col("family").is_in(own["family"].unique().to_list()))
-    others = others.filter(pl.col("seed").is_in(own["seed"].unique().to_list()))
-    same = others.filter(pl.col("run").is_in(own["run"].to_list()))["learner"].unique(maintain_order=True).to_list()
+    others = published().filter(pl.col("family").is_in(entered["family"].unique().to_list()))
+    others = others.filter(pl.col("seed").is_in(entered["seed"].unique().to_list()))
+    same = others.filter(pl.col("run").is_in(entered["run"].to_list()))["learner"].unique(maintain_order=True).to_list()
     others = others.filter(~pl.col("learner").is_in([*same, learner.name]))
     columns = list(FINALS_SCHEMA)
-    finals = pl.concat([own.select(columns), others.select(columns)])
+    finals = pl.concat([entered.select(columns), others.select(columns)])
     return Standing(
         experiment=spec,
         learner=learner.name,

@@ -28,7 +28,7 @@ from flexdome.experiments import ExperimentSpec, RunSpec, Store
 from flexdome.experiments.code import code_of, said_code
 from flexdome.ranking.suite import suite_experiments
 
-__all__ = ["FILE", "NUMBERS", "SCHEMA", "final_numbers", "outdated", "publish", "published"]
+__all__ = ["FILE", "NUMBERS", "SCHEMA", "final_numbers", "outdated", "publish", "published", "unpublished"]
 
 FILE = "published.parquet"
 NUMBERS = (
@@ -50,6 +50,7 @@ SCHEMA: dict[str, Any] = {
     **dict.fromkeys(NUMBERS, pl.Float64),
     "failure": pl.String,
 }
+NULLABLE = (*NUMBERS, "failure", "made_with")
 MADE_WITH = ("flexdome", "python", "numpy", "numba")
 MOST = 10_000
 
@@ -113,30 +114,85 @@ def published() -> pl.DataFrame:
     source = files(__package__) / FILE
     if not source.is_file():
         raise FlexDOMEError(
-            "this installation of flexdome has no published ranking; `flexdome rank --publish` makes one"
+            "this installation of flexdome has no published ranking; `flexdome rank --publish --anew` makes one"
         )
     frame = pl.read_parquet(io.BytesIO(source.read_bytes()), glob=False)
-    return as_table("published", frame, SCHEMA, nullable=(*NUMBERS, "failure", "made_with")).select(*SCHEMA)
+    return as_table("published", frame, SCHEMA, nullable=NULLABLE).select(*SCHEMA)
 
 
 def outdated(table: pl.DataFrame) -> list[str]:
     """The learners whose code is not the present one: ``"ProxDOME (version 4, now version 5)"``."""
-    table = as_table("table", table, {"learner": pl.String, "id": pl.String, "code": pl.String})
+    names = ("learner", "id", "code", "options")
+    table = as_table("table", table, dict.fromkeys(names, pl.String))
     found = []
-    for learner, id, code in table.select("learner", "id", "code").unique(maintain_order=True).iter_rows():
-        try:
-            then = json.loads(code)
-        except ValueError:
-            raise ValidationError(f"table.code of {learner} is {shown(code)}; it must be JSON") from None
-        now = code_of(id)
+    for learner, id, code, options in table.select(names).unique(maintain_order=True).iter_rows():
+        then, now = _read(learner, "code", code), code_of(id, _read(learner, "options", options))
         if then != now:
             found.append(f"{learner} ({said_code(then)}, now {said_code(now)})")
     return found
 
 
-def publish(store: Store, path: Path | None = None) -> tuple[Path, pl.DataFrame]:
-    """Write the numbers of the suite that are in ``store``; the package's own file unless ``path`` says otherwise."""
-    frame = final_numbers(store, suite_experiments())
+def _read(learner: str, name: str, text: str) -> dict[str, Any]:
+    try:
+        read = json.loads(text)
+    except ValueError:
+        read = None
+    if not isinstance(read, dict):
+        raise ValidationError(f"table.{name} of {learner} is {shown(text)}; it must be JSON by name")
+    return read
+
+
+def unpublished(table: pl.DataFrame) -> list[ExperimentSpec]:
+    """The part of the suite that ``table`` has no rows of: new learners, and those with a new version or new options.
+
+    >>> from flexdome.ranking import published, unpublished
+    >>> sum(len(part.learners) for part in unpublished(published().head(0))) > 20
+    True
+    """
+    known = set(as_table("table", table, {"run": pl.String})["run"].to_list())
+    parts: list[ExperimentSpec] = []
+    for spec in suite_experiments():
+        missing: dict[tuple[str, int], list[str]] = {}  # by learner and seed, the families
+        for run in spec.runs():
+            if run.id not in known:
+                missing.setdefault((run.learner.name, run.seed), []).append(run.environment.name)
+        alike: dict[tuple[tuple[str, ...], tuple[int, ...]], list[str]] = {}  # by families and seeds, the learners
+        for learner in spec.learners:
+            of_seeds: dict[tuple[str, ...], list[int]] = {}
+            for seed in spec.seeds:
+                if (learner.name, seed) in missing:
+                    of_seeds.setdefault(tuple(missing[learner.name, seed]), []).append(seed)
+            for families, seeds in of_seeds.items():
+                alike.setdefault((families, tuple(seeds)), []).append(learner.name)
+        parts += [
+            spec.changed(
+                name=f"{spec.name}-missing-{number}",
+                seeds=seeds,
+                environments=tuple(row for row in spec.environments if row.name in families),
+                learners=tuple(row for row in spec.learners if row.name in learners),
+            )
+            for number, ((families, seeds), learners) in enumerate(alike.items(), 1)
+        ]
+    return parts
+
+
+def publish(store: Store, path: Path | None = None, keep: pl.DataFrame | None = None) -> tuple[Path, pl.DataFrame]:
+    """Write the numbers of the suite that are in ``store``; the package's own file unless ``path`` says otherwise.
+
+    Of the rows of ``keep``, a published table, those stay whose run is one of the present suite and is not in
+    ``store``: a run's id says the learner's version and options, so that a row with the same id is of the same run.
+    """
+    suite = suite_experiments()
+    frame = final_numbers(store, suite)
+    if keep is not None:
+        names = {run.id: (run.environment.name, run.learner.name) for spec in suite for run in spec.runs()}
+        there = set(frame["run"].to_list())
+        rows = [
+            {**row, "family": names[row["run"]][0], "learner": names[row["run"]][1]}
+            for row in as_table("keep", keep, SCHEMA, nullable=NULLABLE).select(*SCHEMA).iter_rows(named=True)
+            if row["run"] in names and row["run"] not in there
+        ]
+        frame = pl.concat([frame, pl.DataFrame(rows, schema=SCHEMA)]).sort("family", "learner", "seed")
     target = Path(str(files(__package__) / FILE)) if path is None else as_path("path", path)
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", compression_level=19, statistics=False)

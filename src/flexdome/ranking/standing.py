@@ -87,19 +87,19 @@ def overall_table(finals: pl.DataFrame) -> pl.DataFrame:
     rows = []
     for (learner,), group in finals.group_by(["learner"], maintain_order=True):
         families = group["family"].unique(maintain_order=True).to_list()
-        own = [list(pairs.of(str(learner), family).values()) for family in families]
-        own = [values for values in own if values]
+        compared = [list(pairs.of(str(learner), family).values()) for family in families]
+        compared = [values for values in compared if values]
         done = group.filter(pl.col("strong_regret").is_not_null())
         rows.append(
             {
                 "learner": learner,
-                "score": float(np.mean([np.mean(values) for values in own])) if own else 0.0,
+                "score": float(np.mean([np.mean(values) for values in compared])) if compared else 0.0,
                 "families": len(families),
                 "runs": group.height,
                 "failed": group.height - done.height,
-                "beats": float(np.mean([sum(v > 0 for v in values) for values in own])) if own else 0.0,
-                "beaten": float(np.mean([sum(v < 0 for v in values) for values in own])) if own else 0.0,
-                "front": sum(all(v >= 0 for v in values) for values in own),
+                "beats": float(np.mean([sum(v > 0 for v in values) for values in compared])) if compared else 0.0,
+                "beaten": float(np.mean([sum(v < 0 for v in values) for values in compared])) if compared else 0.0,
+                "front": sum(all(v >= 0 for v in values) for values in compared),
                 "safe": float(np.mean(done["late_violation"].to_numpy() < LATE)) if done.height else 0.0,
                 **{name: _median(done[name]) for name in ("regret_exponent", "violation_exponent")},
             }
