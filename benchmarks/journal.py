@@ -41,9 +41,9 @@ def spent(observe: Callable[[fd.Episode], None], episodes: list[fd.Episode]) -> 
     return (time.process_time() - begun) / len(episodes)
 
 
-def line(what: str, told: str, goal: str = "") -> None:
+def line(what: str, measured: str, goal: str = "") -> None:
     """Print one line of the table."""
-    print(f"{what:<66} {told:>22}   {goal}", flush=True)
+    print(f"{what:<66} {measured:>22}   {goal}", flush=True)
 
 
 def cost(make: Callable[[], Any], name: str, episodes: list[fd.Episode], fsync: bool = False, chunks: int = 30) -> None:

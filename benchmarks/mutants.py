@@ -41,7 +41,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "flexdome"
 LIBRARIES = ("numpy", "scipy.optimize", "scipy.stats", "numba", "polars", "pydantic", "matplotlib.pyplot", "rich.table")
-LONGEST = 600  # seconds of processor time for tests that nothing was changed for
+LONGEST_TESTS = 600  # seconds of processor time for tests that nothing was changed for
 LIBRARIES += ("pytest", "hypothesis", "hypothesis.extra.numpy", "highspy", "tyro")
 NEIGHBOURS = {
     ast.Lt: ("<", "<="),
@@ -200,6 +200,8 @@ def _child(mutant: Mutant | None, tests: list[str], log: Path, limit: int, compi
         os.chdir(ROOT)
         if not compiled:
             importlib.import_module("numba").config.DISABLE_JIT = True
+            for name in [name for name in sys.modules if name.startswith("flexdome.kernels")]:
+                del sys.modules[name]  # those that plain Python calls are to be plain Python too
         if mutant is not None:
             sys.meta_path.insert(0, _Finder(mutant))
         options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--no-header"]
@@ -257,7 +259,7 @@ def run(work: list[Work], workers: int, logs: Path, limits: dict[Tests, int]) ->
                 count += 1
                 pid = os.fork()
                 if pid == 0:
-                    _child(mutant, list(tests.tests), log, limits.get(tests, LONGEST), tests.compiled)
+                    _child(mutant, list(tests.tests), log, limits.get(tests, LONGEST_TESTS), tests.compiled)
                 running[pid] = _Running((mutant, tests), log)
             pid, status, used = os.wait4(-1, 0)
             item = running.pop(pid)

@@ -23,7 +23,7 @@ from flexdome.audit import Depth, audit, drift_witness, last_iterates, margin_co
 from flexdome.audit.exponents import TAU
 from flexdome.audit.figures import counts_figure, exponents_figure, last_iterate_figure, statements_figure
 from flexdome.audit.known import drift_findings, lemma2_findings, recursion_findings, step_findings
-from flexdome.audit.last_iterate import EPSILONS, last_iterate_findings, steps_needed
+from flexdome.audit.theorem_2 import EPSILONS, last_iterate_findings, steps_needed
 from flexdome.audit.trajectory import known_steps
 from flexdome.experiments import EnvironmentSpec, ExperimentSpec, LearnerSpec
 from flexdome.figures import save

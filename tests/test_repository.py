@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,13 @@ def test_every_constraint_is_an_exact_version():
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!_]+", line)] == []
 
 
+def test_the_pythons_that_are_tested_are_those_that_the_package_names():
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    named = [row.rpartition(" ")[2] for row in told if re.search(r":: 3\.\d+$", row)]
+    made = re.search(r"^PYTHONS := (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
+    assert named == made == ["3.11", "3.12", "3.13"]
+
+
 def test_the_hooks_before_a_commit_run_what_make_lint_and_make_types_run():
     rules = (ROOT / "Makefile").read_text()
     made = [
@@ -91,3 +99,18 @@ def test_the_hooks_before_a_commit_run_what_make_lint_and_make_types_run():
     for hook in hooks:  # whole, and from the project's environment
         assert (hook["language"], hook["pass_filenames"]) == ("system", False)
         assert not {"types", "files", "exclude"} & set(hook)
+
+
+def test_every_change_that_is_listed_as_harmless_can_be_made_and_every_test_that_is_to_notice_is_there():
+    from benchmarks import mutants
+
+    settings = tomllib.loads((ROOT / "benchmarks" / "mutants.toml").read_text())
+    work, entries = mutants.plan(settings, [])
+    for mutant, _ in work:
+        mutants.harmless(mutant, entries)
+    assert not [
+        (one["file"], line) for one in entries for line in mutants.lines(one) if line not in one.get("used", ())
+    ]
+    files = {word for _, tests in work for test in tests.tests for word in test.split() if word.startswith("tests/")}
+    assert files
+    assert not [file for file in files if not (ROOT / file).is_file()]

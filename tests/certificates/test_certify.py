@@ -362,6 +362,12 @@ def test_steps_that_are_alike_are_counted_together():
     assert in_bounds(together, truth)
     assert in_bounds(apart, truth)
     assert together.upper[0] - together.lower[0] < apart.upper[0] - apart.lower[0]
+
+
+def test_a_learners_steps_that_are_alike_are_counted_together():
+    rng = np.random.default_rng(4)
+    p, f = rng.dirichlet(np.ones(3), size=(3, 2)), rng.random((2, 3, 2))
+    cmdp = fd.CMDP(p, f[0], f[1:], 0.3, 0, horizon=4)
     learner = fd.FlexDOME(problem_of(cmdp), episodes=400)
     fd.simulate(learner, cmdp)
     assert learner.certify().episodes == 400

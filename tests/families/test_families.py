@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from functools import cache
@@ -92,8 +93,8 @@ def test_the_slater_gap_is_positive_and_the_constraint_binds(id):
 
 @pytest.mark.parametrize("id", IDS)
 def test_every_docstring_has_a_history_that_ends_with_the_version_of_its_id(id):
-    text = fd.ENVIRONMENTS[id].load().__doc__
-    history = re.search(r"Versions\n\s+-{8}\n(.*)", text, re.DOTALL)
+    text = inspect.getdoc(fd.ENVIRONMENTS[id].load())
+    history = re.search(r"^Versions\n-{8}\n(.*)", text, re.DOTALL | re.MULTILINE)
     assert history, f"{id} has no Versions section"
     assert re.findall(r"(v\d+) :", history[1])[-1] == id.rsplit("-", 1)[1]
 

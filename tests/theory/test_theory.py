@@ -133,6 +133,75 @@ def test_a_function_may_return_any_kind_of_number() -> None:
     assert [x.ravel().tolist() for x in schedules.table(1, 1, 1)] == [[1.0], [0.5], [2.0]]
 
 
+def test_a_schedule_without_a_margin_has_none() -> None:
+    assert fd.Schedules(0.5, 0.5).table(1, 2, 2)[2].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_table_takes_the_last_value_of_each_range_and_nothing_beyond() -> None:
+    table = fd.Schedules(0.0, 1e100, -1e100).table
+    assert [part.tolist() for part in table(2**53, 1, 1)] == [[0.0], [1e100], [[-1e100]]]
+    assert fd.Schedules(1e100, 0.0, 1e100).table(1, 1, 1)[2].tolist() == [[1e100]]
+    assert table(1, 0, 10**6)[2].shape == (0, 10**6)
+    for name, beyond in (
+        ("first", (0, 1, 1)),
+        ("first", (2**53 + 1, 1, 1)),
+        ("count", (1, -1, 1)),
+        ("constraints", (1, 1, 0)),
+        ("constraints", (1, 0, 10**6 + 1)),
+    ):
+        with pytest.raises(fd.ValidationError, match=f"^{name} is"):
+            table(*beyond)
+
+
+def test_a_step_times_a_weight_may_be_above_one_by_rounding_alone() -> None:
+    fd.Schedules(1.0 + 1e-13, 1.0).table(1, 1, 1)
+    with pytest.raises(fd.ValidationError, match=r"eta \* tau at episode 7"):
+        fd.Schedules(1.0 + 1e-9, 1.0).table(7, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("scale", "last"), [("margin_scale", 1e95), ("step_scale", 1e100), ("regularisation_scale", 1e100)]
+)
+def test_a_scale_of_theorem_1_ends_where_it_says(scale: str, last: float) -> None:
+    for inside in (0.0, last):
+        theorem1(PAPER, **{scale: inside})
+    for beyond in (-0.5, 1.01 * last):
+        with pytest.raises(fd.ValidationError, match=scale):
+            theorem1(PAPER, **{scale: beyond})
+
+
+def test_theorem_1s_scales_are_one_unless_given_and_a_delay_begins_where_their_product_is_more() -> None:
+    t = np.array([1.0, 2.0, 50.0])
+    for scale, delay in ((1.0, 0.0), (8.0, 8.0**1.2 - 1.0)):
+        schedules = theorem1(PAPER, step_scale=scale)
+        np.testing.assert_allclose(schedules.eta(t), scale * (t + delay) ** (-5 / 6), rtol=1e-13)  # type: ignore[operator]
+        np.testing.assert_allclose(schedules.tau(t), t ** (-1 / 6), rtol=1e-14)  # type: ignore[operator]
+    stated = theorem1(PAPER, 0.1, 1.0, 1.0, 1.0)
+    assert theorem1(PAPER) == stated
+    assert theorem1(PAPER, 0.1, 1.0, 0.25, 2.0).eta.shift == 0.0  # type: ignore[union-attr]
+
+
+def test_a_power_is_constant_and_not_shifted_unless_told() -> None:
+    power = fd.theory.schedules.Power
+    assert power(3.0)(7.0) == 3.0
+    assert power(3.0, 2.0)(7.0) == 147.0
+    assert power(3.0, 2.0, shift=1.0)(7.0) == 192.0
+
+
+def test_theorem_2s_coefficients_are_one_unless_given_and_end_where_they_say() -> None:
+    assert [part.ravel().tolist() for part in theorem2(0.5).table(1, 1, 1)] == [[0.125], [0.5], [0.5]]
+    assert theorem2(1.0).table(1, 1, 1)[0].tolist() == [1.0]
+    with pytest.raises(fd.ValidationError, match=r"eta \* tau at most 1"):
+        theorem2(1.0, c_eta=1.0 + 1e-9)
+    theorem2(1.0, c_eta=0.0, c_tau=0.0, c_margin=1e100)
+    theorem2(1e-100, c_tau=1e100)
+    theorem2(1e100, c_eta=0.0, c_tau=0.0, c_margin=1.0)
+    for name in ("c_eta", "c_tau", "c_margin"):
+        for beyond in (-0.5, 1.01e100):
+            with pytest.raises(fd.ValidationError, match=name):
+                theorem2(1e-3, **{name: beyond})
+
+
 def test_a_table_cannot_be_written() -> None:
     eta, _, _ = fd.Schedules(0.5, 0.5).table(1, 3, 1)
     with pytest.raises(ValueError, match="read-only"):
