@@ -3,8 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTHONS := 3.11 3.12 3.13
+PYENV := $(or $(PYENV_ROOT),$(HOME)/.pyenv)
 
-.PHONY: reproduce test test-all lint types warm mutants bench docs clean
+.PHONY: reproduce test test-all test-pythons lint types warm mutants bench docs clean
 
 reproduce: $(READY)
 	$(BIN)/flexdome reproduce
@@ -15,6 +17,23 @@ test: lint types warm docs
 
 test-all: lint types warm docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The tests on every Python that this library says it runs on and that is here, on PATH or in pyenv, each in an
+# environment of its own.
+test-pythons:
+	@for version in $(PYTHONS); do \
+		found=; \
+		for one in python$$version $(PYENV)/versions/$$version.*/bin/python$$version; do \
+			$$one -c 'import venv' 2>/dev/null && found=$$one; \
+		done; \
+		if [ -z "$$found" ]; then \
+			echo "Python $$version: skipped, it is neither on PATH nor in $(PYENV)"; \
+			continue; \
+		fi; \
+		echo "Python $$version: $$found"; \
+		$(MAKE) --no-print-directory PYTHON=$$found VENV=$(VENV)-$$version warm || exit 1; \
+		$(VENV)-$$version/bin/python -m pytest -n 2 --dist worksteal -m "not slow" || exit 1; \
+	done
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -44,7 +63,7 @@ docs: $(READY)
 	$(BIN)/sphinx-build -q -W --keep-going -j 2 -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) docs/_build docs/api docs/learners docs/environments docs/pictures build dist
+	rm -rf $(VENV) $(PYTHONS:%=$(VENV)-%) docs/_build docs/api docs/learners docs/environments docs/pictures build dist
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "flexdome needs Python 3.11 or newer"'

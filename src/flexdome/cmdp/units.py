@@ -268,8 +268,8 @@ class Units:
         return array
 
     def _each(self, given: Float, maps: list[Any]) -> Float:
-        told = [one(given[..., i], self.horizon) for i, one in enumerate(maps)]
-        return np.stack(told, axis=-1) if maps else given.copy()
+        scaled = [one(given[..., i], self.horizon) for i, one in enumerate(maps)]
+        return np.stack(scaled, axis=-1) if maps else given.copy()
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""

@@ -105,10 +105,10 @@ class MarginPlans(Learner):
 
     def beliefs(self) -> Beliefs:
         """What the model of means says of the policy."""
-        told = fd.evaluate(self.model(0.0), self.plan)
+        plain = fd.evaluate(self.model(0.0), self.plan)
         m = self.problem.constraints
         widths = 1.0 / np.sqrt(np.maximum(self.n, 1.0))
-        return Beliefs(told.value, told.utilities, self.thresholds(), np.full(m, self.width()), widths, self.n)
+        return Beliefs(plain.value, plain.utilities, self.thresholds(), np.full(m, self.width()), widths, self.n)
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything learned, for files."""
