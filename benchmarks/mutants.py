@@ -205,7 +205,7 @@ def _child(mutant: Mutant | None, tests: list[str], log: Path, limit: int, compi
         if mutant is not None:
             sys.meta_path.insert(0, _Finder(mutant))
         options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--no-header"]
-        options += ["--assert=plain", "--tb=line", "-p", "no:unraisableexception"]  # a failure is all that counts
+        options += ["--assert=plain", "--tb=line", "-p", "no:unraisableexception", "-p", "pytest_timeout"]
         for test in tests:
             code = int(pytest.main([*options, *shlex.split(test)]))
             if code != 0:

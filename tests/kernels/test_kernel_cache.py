@@ -64,14 +64,14 @@ def test_two_processes_do_not_write_at_once(call, tmp_path):
     folder = files(tmp_path)[".nbi"].parent
     for path in files(tmp_path).values():
         path.unlink()
-    with open(folder / "lock") as other, ThreadPoolExecutor() as pool:
-        fcntl.flock(other, fcntl.LOCK_EX)  # as another process has it
-        done = pool.submit(call)
-        with pytest.raises(TimeoutError):
-            done.result(timeout=1.0)
-        assert not files(tmp_path)
-        fcntl.flock(other, fcntl.LOCK_UN)
-        assert done.result() == (0, [])
+    with ThreadPoolExecutor() as pool:
+        with open(folder / "lock") as other:  # closed, and so unlocked, before the pool waits for its thread
+            fcntl.flock(other, fcntl.LOCK_EX)  # as another process has it
+            done = pool.submit(call)
+            with pytest.raises(TimeoutError):
+                done.result(timeout=1.0)
+            assert not files(tmp_path)
+        assert done.result(timeout=60.0) == (0, [])
     assert set(files(tmp_path)) == {".nbi", ".nbc"}
 
 

@@ -129,7 +129,7 @@ def run_experiments(
             store.discard(run)
         waiting, stored = _missing(runs.values(), store, watch)
         with engine or Serial() as engine:
-            _compile((work.run for work in waiting), store, engine)
+            _compile((work.run for work in waiting), store, engine, limit)
             failed = _work_off(waiting, store, engine, watch, chunk_seconds, limit)
     return Outcome(
         computed=len(runs) - stored - len(failed),
@@ -163,12 +163,13 @@ def _missing(runs: Iterable[RunSpec], store: Store, watch: Callable[[Event], Non
     return waiting, stored
 
 
-def _compile(runs: Iterable[RunSpec], store: Store, engine: Engine) -> None:
+def _compile(runs: Iterable[RunSpec], store: Store, engine: Engine, limit: float) -> None:
     """Fill the cache of compiled code before the runs start, so that all workers read it and none compiles again.
 
-    Learners that need different kernels are compiled side by side, in this machine's workers and here. What fails here
-    fails again, and is reported, when the run is made.
+    Learners that need different kernels are compiled side by side, in this machine's workers and here. What fails here,
+    or has not ended in a worker after ``limit`` seconds, fails again, and is reported, when the run is made.
     """
+    began = time.monotonic()
     first: dict[str, RunSpec] = {}
     for run in runs:
         if run.learner.id not in first and not is_compiled(run.learner.id):
@@ -184,10 +185,11 @@ def _compile(runs: Iterable[RunSpec], store: Store, engine: Engine) -> None:
             sent[engine.submit(attempt, *_short(group[0], store))] = group[0]
     for run in [run for group in groups[len(elsewhere) :] for run in group]:
         _compile_here(run, store)
+    gone: tuple[type[BaseException], ...] = (*engine.lost, TimeoutError)
     for future, run in sent.items():
         try:
-            step = future.result()
-        except engine.lost:
+            step = future.result(timeout=max(0.0, began + limit - time.monotonic()))
+        except gone:
             engine.recover()
             return
         if isinstance(step, Progress):
