@@ -537,3 +537,14 @@ def test_a_verdict_tells_of_confidence_and_of_bounds():
     assert str(fd.certify(ONE, problem, log, 0.25)).startswith("UNSAFE with confidence 0.75,")
     problem, log = one_state([0.5], np.full((3, 1, H), 0.25))
     assert str(fd.certify(ONE, problem, log, 0.25)).startswith("not certified (confidence 0.75)")
+
+
+def test_the_rounding_of_a_mean_puts_no_sample_outside_of_its_range():
+    """Three times 0.1 have a mean above 0.1, and three times 1.4 one below 1.4."""
+    problem = fd.Problem(2, 2, 3, 0, [math.nan], 0.01)
+    laws = as_laws(problem, (0.1, 1.4), None)
+    ends = np.array([np.mean([1.4] * 3) - 1.0e-16, np.mean([0.1] * 3), 1.4 + 1e-13, 0.1 - 1e-13])
+    assert laws.checked(ends, 0).tolist() == [ends[0], ends[1], 1.4, 0.1]
+    for value in (1.4 + 3e-12, 0.1 - 3e-12):
+        with pytest.raises(fd.ValidationError, match=r"thresholds\[2, 0\] is .*samples lie in \[0\.1, 1\.4\]"):
+            laws.checked(np.array([0.5, 0.6, value]), 0)

@@ -93,6 +93,66 @@ def test_a_run_of_suredome_has_the_bits_of_observe(family: str) -> None:
     assert bits(made[0]) == bits(made[1])
 
 
+LAWS: dict[str, tuple[list[fd.Threshold], dict[str, Any]]] = {
+    "one, in a range": ([fd.Threshold.uniform(0.3, 1.1)], {"threshold_range": (0.3, 1.1)}),
+    "one, in [0, H]": ([fd.Threshold.bernoulli(0.3, 4.0)], {}),
+    "one, normal": ([fd.Threshold.normal(1.0, 0.5)], {"threshold_scale": 0.5}),
+    "two of three, of two kinds": (
+        [fd.Threshold.normal(0.8, 0.4, per="step"), fd.Threshold.fixed(0.7), fd.Threshold.uniform(0.4, 0.9)],
+        {"threshold_range": [(np.nan, np.nan), (np.nan, np.nan), (0.4, 0.9)], "threshold_scale": [0.4, np.nan, np.nan]},
+    ),
+}  # fmt: skip
+
+
+def drawn(laws: list[fd.Threshold]) -> tuple[fd.CMDP, fd.SafePolicy]:
+    """Utilities that leave room for thresholds that are learned from samples; episodes of nine steps."""
+    rng = np.random.default_rng(5)
+    rows, rewards = rng.dirichlet(np.ones(4), size=(4, 3)), rng.uniform(0.0, 1.0, (4, 3))
+    utilities = np.stack([rng.uniform(0.0, 1.0, (4, 3)) for _ in laws])
+    cmdp = fd.CMDP(rows, rewards, utilities, laws, 0, horizon=9)
+    return cmdp, fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+
+
+@pytest.mark.parametrize("laws", LAWS)
+@pytest.mark.parametrize("inside", [None, "flexdome", "proxdome"])
+def test_a_run_has_the_bits_of_observe_where_thresholds_are_sampled(inside: str | None, laws: str) -> None:
+    """Also where a run is cut in two: the sequences of the thresholds are counted with the episodes."""
+    samples, declared = LAWS[laws]
+    cmdp, safe = drawn(samples)
+    common: dict[str, Any] = {"safe_policy": safe, "delta": 0.3, "seed": 1, **declared}
+    kinds: tuple[Any, Any] = (fd.SureDOME, SureOneByOne)
+    if inside is not None:
+        kinds, common = (Guarded, OneByOne), common | {"inside": inside}
+    one, other, cut = (kind(cmdp.problem(), 600, **common) for kind in (*kinds, kinds[0]))
+    first, second = (fd.simulate(learner, cmdp, seed=4) for learner in (one, other))
+    for name in ("reward_gap", "violation", "multipliers", "realised"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    assert bits(one) == bits(other)
+    fd.simulate(cut, cmdp, episodes=257, seed=4)
+    fd.simulate(cut, cmdp, episodes=343, seed=4)
+    assert bits(cut) == bits(one)
+    assert (one.thresholds < cmdp.horizon).all()  # what was sampled says something,
+    assert np.unique(first.diagnostics["weight"]).size > 2  # and mixtures follow it
+    assert one.thresholds.tolist() == other.thresholds.tolist()
+
+
+@pytest.mark.parametrize("inside", [None, "flexdome"])
+def test_a_sample_outside_of_what_was_declared_is_refused_whole(inside: str | None) -> None:
+    cmdp, safe = drawn([fd.Threshold.normal(1.0, 0.5)])
+    common: dict[str, Any] = {"safe_policy": safe, "threshold_range": (-0.5, 2.5)}
+    learners: list[Any] = [kind(cmdp.problem(), 5000, **common) for kind in (fd.SureDOME, SureOneByOne)]
+    if inside is not None:
+        learners = [kind(cmdp.problem(), 5000, inside=inside, **common) for kind in (Guarded, OneByOne)]
+    said = []
+    for learner in learners:
+        with pytest.raises(fd.ValidationError, match=r"threshold_range says that samples lie in \[-0\.5, 2\.5\]") as e:
+            fd.simulate(learner, cmdp, seed=0)
+        said.append(str(e.value))
+    assert said[0] == said[1]
+    assert 50 < learners[0].episode == learners[1].episode < 5000
+    assert bits(learners[0]) == bits(learners[1])
+
+
 def test_a_run_that_is_interrupted_goes_on_as_if_it_had_not_been() -> None:
     cmdp, safe = world("media-v1")
     whole, cut = (fd.Guard(Stops(cmdp.problem(), episodes=EPISODES), safe) for _ in range(2))

@@ -27,8 +27,9 @@ from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import Float, as_array
 from flexdome.errors import ValidationError
 
-__all__ = ["TUNED", "Laws", "as_laws"]
+__all__ = ["ROUNDING", "TUNED", "Laws", "as_laws"]
 
+ROUNDING = 1e-12  # relative: the mean of samples that are all the same is not quite the same
 TUNED = 50.0  # rho of the normal mixture: widths are smallest after a few hundred episodes
 HOW = "pass threshold_range=(low, high) if samples lie in an interval, or threshold_scale if they are sub-Gaussian"
 
@@ -89,15 +90,21 @@ class Laws:
         return lower, upper
 
     def checked(self, samples: Float, i: int) -> Float:
-        """Samples of threshold i, which lie in the range that was declared."""
-        bad = ~((samples >= self.low[i]) & (samples <= self.high[i]))
+        """Samples of threshold i, which lie in the range that was declared, but for the rounding of their means."""
+        low, high = self.low[i], self.high[i]
+        slack = ROUNDING * max(abs(low), abs(high))
+        bad = ~((samples >= low - slack) & (samples <= high + slack))
         if bad.any():
             k = int(np.argmax(bad))
-            raise ValidationError(
-                f"thresholds[{k}, {i}] is {float(samples[k])!r}; threshold_range says that samples lie in "
-                f"[{self.low[i]:g}, {self.high[i]:g}]"
-            )
-        return samples
+            raise self.outside(float(samples[k]), k, i)
+        return np.clip(samples, low, high)
+
+    def outside(self, sample: float, k: int, i: int) -> ValidationError:
+        """The error for the k-th sample of threshold i, which is not in the range that was declared."""
+        return ValidationError(
+            f"thresholds[{k}, {i}] is {sample!r}; threshold_range says that samples lie in "
+            f"[{self.low[i]:g}, {self.high[i]:g}]"
+        )
 
     def _trivial(self) -> tuple[Float, Float]:
         return np.where(np.isnan(self.known), 0.0, self.known), np.where(np.isnan(self.known), self.horizon, self.known)

@@ -372,7 +372,7 @@ def test_a_sampled_threshold_is_bounded_from_above(declared):
     cmdp, known = sampled()
     learner = fd.SureDOME(cmdp.problem(), episodes=50, safe_policy=known, delta=0.08, **declared)
     assert learner.thresholds.tolist() == [0.6, 3.0]
-    draws = np.random.default_rng(3).uniform(0.4, 1.0, 9)
+    draws = np.random.default_rng(3).uniform(0.4, 1.0, 90)
     for draw in draws:
         learner.observe(fd.Episode(**{**episode("sampled"), "thresholds": np.full((2, 3), draw)}))
         assert learner.thresholds[1] <= declared.get("threshold_range", (0.0, 3.0))[1]
@@ -391,6 +391,25 @@ def test_a_sampled_threshold_is_bounded_from_above(declared):
             best = max(best, (gains - level - price) / bets)
         expected = min(3.0, high - (high - low) * best)
     assert learner.thresholds[1] == pytest.approx(expected)
+    assert expected < min(declared.get("threshold_range", (0.0, 3.0))[1], 3.0)  # it says something
+
+
+@pytest.mark.parametrize(("draw", "taken"), [(0.1, True), (1.4, True), (0.1 - 1e-11, False), (1.4 + 1e-11, False)])
+def test_samples_at_the_ends_of_what_was_declared_are_taken(draw, taken):
+    """The mean of three times 0.1 is more than 0.1, that of three times 1.4 less than 1.4; both are rounding."""
+    cmdp, known = sampled()
+    learner = fd.SureDOME(cmdp.problem(), episodes=50, safe_policy=known, threshold_range=(0.1, 1.4))
+    lower = fd.SureDOME(cmdp.problem(), episodes=50, safe_policy=known, threshold_range=(0.0, 0.1))
+    one = fd.Episode(**{**episode("sampled"), "thresholds": np.full((2, 3), draw)})
+    if not taken:
+        with pytest.raises(fd.ValidationError, match=r"thresholds\[0, 1\] is .*samples lie in \[0\.1, 1\.4\]"):
+            learner.observe(one)
+    else:
+        learner.observe(one)
+    if draw == 0.1:
+        lower.observe(one)
+        assert lower._sampled[1, 1] == 0.0  # 1 - x, not less than 0
+    assert (learner.episode, lower.episode) == (int(taken), int(draw == 0.1))
 
 
 # -- Guard ---------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flexdome.certificates import kernels as sequences
-from flexdome.certificates.thresholds import TUNED, Laws, as_laws
+from flexdome.certificates.thresholds import ROUNDING, TUNED, Laws, as_laws
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.mask import refuse_forbidden
 from flexdome.cmdp.validation import Float, frozen
@@ -29,6 +29,7 @@ from flexdome.errors import ValidationError
 from flexdome.learners.base import Learner
 from flexdome.learners.guarded.ledger import Ledger
 from flexdome.learners.guarded.status import GuardStatus
+from flexdome.learners.guarded.threshold_kernels import Samples, note_samples, refused, upper_bounds
 from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
 from flexdome.learners.state import LARGEST_SUM, Arrays, StateReader
 from flexdome.learners.turn import changing, reading
@@ -87,17 +88,15 @@ class Certified(Learner):
     @property
     def thresholds(self) -> Float:
         """(m,) known, or upper bounds on those that are sampled, H at first."""
-        alpha, H = np.array(self.problem.thresholds), float(self.problem.horizon)
-        for i in np.flatnonzero(np.isnan(alpha)):
-            row, alpha[i] = self._sampled[i], H
-            if row[sequences.COUNT] > 0.0:
-                if math.isnan(self.laws.scale[i]):
-                    low, high = self.laws.low[i], self.laws.high[i]
-                    alpha[i] = min(H, high - (high - low) * row[sequences.BOUND])
-                else:
-                    width = sequences.mixture_width(row[sequences.COUNT], self._level, self.laws.scale[i], TUNED)
-                    alpha[i] = min(H, row[sequences.TOTAL] / row[sequences.COUNT] + width)
+        alpha = np.empty(self.problem.constraints)
+        upper_bounds(self.samples(), alpha)
         return alpha
+
+    def samples(self, rows: Float | None = None) -> Samples:
+        """The thresholds as kernels take them, with the learner's own sequences or with ``rows``."""
+        laws, known = self.laws, np.array(self.problem.thresholds)
+        own, level, H = self._sampled if rows is None else rows, self._level, float(self.problem.horizon)
+        return Samples(own, known, laws.low, laws.high, laws.scale, level, TUNED, ROUNDING, H)
 
     @property
     def _level(self) -> float:
@@ -146,7 +145,7 @@ class Certified(Learner):
         drawn = self._drawn
         worst = np.where(np.isnan(utilities), float(drawn == 0), utilities)
         reward, totals = float(np.cumsum(rewards)[-1]), np.cumsum(worst, axis=1)[:, -1].copy()  # in order, as kernels
-        sampled = self._samples(samples)
+        sampled = self.sampled_after(samples)
         if drawn == 0:
             self.ledger.refuted(totals)
         self._take(episode, data)
@@ -155,20 +154,16 @@ class Certified(Learner):
         self.count_episode()
         self.settle()
 
-    def _samples(self, samples: Float) -> Float:
-        """The sequences of the thresholds after one more episode."""
-        rows = self._sampled
-        if samples.size:
-            rows, means = rows.copy(), samples.mean(axis=1)
-            for i in np.flatnonzero(self.laws.sampled):
-                if math.isnan(self.laws.scale[i]):
-                    low, high = self.laws.low[i], self.laws.high[i]
-                    mean = self.laws.checked(means[None, i], int(i))[0]
-                    sequences.bernstein(rows[i], 1.0 - (mean - low) / (high - low), self._level)
-                else:
-                    rows[i, sequences.COUNT] += 1.0
-                    rows[i, sequences.TOTAL] += means[i]
-        return rows
+    def sampled_after(self, samples: Float) -> Float:
+        """The sequences of the thresholds after one more episode with ``samples`` (m, H); a bad one is refused."""
+        if not samples.size:
+            return self._sampled
+        after, means = self.samples(self._sampled.copy()), samples.mean(axis=1)
+        bad = refused(after, means)
+        if bad >= 0:
+            raise self.laws.outside(float(means[bad]), 0, bad)
+        note_samples(after, means)
+        return after.rows
 
     # -- what is told --------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ import numpy as np
 from flexdome.certificates.kernels import BOUND, COUNT, FIRST, SIZE, SQUARES, TOTAL, bernstein
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.rollout import play
+from flexdome.learners.guarded.threshold_kernels import note_samples, refused, upper_bounds
 from flexdome.learners.seen.kernels import count, full
 
 __all__ = [
@@ -285,25 +286,41 @@ def _play_drawn(book, coins, truth, uniforms, t, buffers, values, exact, weights
 
 
 @kernel
+def _note_all(book, samples, means, t, k, reward, totals, alpha):
+    """The episode of row t, which the policy at place k played, and its samples; ``alpha`` follows."""
+    note(book, k, reward, totals)
+    if means.size > 0:
+        note_samples(samples, means[t])
+        upper_bounds(samples, alpha)
+
+
+@kernel
 def run_frozen(
-    book, counts, alpha, k, least, coins, truth, uniforms, begin, end, buffers, values, exact, weights, realised, played
+    book, counts, samples, k, least, coins, truth, uniforms, thresholds, means, begin, end, buffers, values, exact,
+    weights, realised, played,
 ):  # fmt: skip
     """Play and learn episodes ``begin`` to ``end`` (rows) while the policy at place k is the current one.
 
     ``values`` (K, 1 + m) are V_r and V_d of all policies; rows of ``exact`` receive those of the mixtures, rows of
-    ``realised`` what was brought. The row after the last comes back, or -1 minus the row of an episode that refutes
-    what was promised of the safe policy, and of which nothing was taken.
+    ``realised`` what was brought. Where thresholds are sampled, ``thresholds`` (episodes, m, H) are their samples and
+    ``means`` (episodes, m) these over an episode; both are of size 0 otherwise. The row after the last comes back, or
+    -1 minus the row of an episode that was refused: it refutes what was promised of the safe policy, or has a sample
+    outside of what was declared. Nothing was taken of it.
     """
-    totals, row, none = np.zeros(alpha.size), np.zeros(SIZE), np.zeros((0, 0))
-    places = book.places
+    alpha, row, none = np.zeros(samples.known.size), np.zeros(SIZE), np.zeros((0, 0))
+    totals, places = np.zeros(alpha.size), book.places
+    upper_bounds(samples, alpha)
     for t in range(begin, end):
         if book.earned[k, 0] >= places[AIM] or played[0] >= places[UNTIL] or full(counts):
             return t
+        if means.size > 0 and refused(samples, means[t]) >= 0:
+            return -1 - t
         drawn = _play_drawn(book, coins, truth, uniforms, t, buffers, values, exact, weights, realised, totals, row)
         if drawn < 0:
             return -1 - t
-        count(counts, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, none)
-        note(book, drawn, realised[t, 0], totals)
+        observed = thresholds[t] if thresholds.size > 0 else none
+        count(counts, buffers.states, buffers.actions, buffers.rewards, buffers.utilities, observed)
+        _note_all(book, samples, means, t, drawn, realised[t, 0], totals, alpha)
         played[0] += 1
         decide(book, alpha, k, least)
     return end
@@ -311,23 +328,28 @@ def run_frozen(
 
 @kernel
 def run_guarded(
-    book, alpha, coins, truth, uniforms, begin, end, buffers, values, exact, weights, realised, episodes, played
+    book, samples, coins, truth, uniforms, means, begin, end, buffers, values, exact, weights, realised, episodes,
+    played,
 ):  # fmt: skip
     """Play episodes ``begin`` to ``end`` (rows) of an epoch of a guard, whatever the learner inside makes of them.
 
     As :func:`run_frozen`; rows of ``episodes``, from 0 on, receive what was seen.
     """
-    totals, row = np.zeros(alpha.size), np.zeros(SIZE)
+    alpha, row = np.zeros(samples.known.size), np.zeros(SIZE)
+    totals = np.zeros(alpha.size)
+    upper_bounds(samples, alpha)
     for t in range(begin, end):
         if played[0] >= book.places[UNTIL]:
             return t
+        if means.size > 0 and refused(samples, means[t]) >= 0:
+            return -1 - t
         drawn = _play_drawn(book, coins, truth, uniforms, t, buffers, values, exact, weights, realised, totals, row)
         if drawn < 0:
             return -1 - t
         n = t - begin
         episodes.states[n], episodes.actions[n] = buffers.states, buffers.actions
         episodes.rewards[n], episodes.utilities[n] = buffers.rewards, buffers.utilities
-        note(book, drawn, realised[t, 0], totals)
+        _note_all(book, samples, means, t, drawn, realised[t, 0], totals, alpha)
         played[0] += 1
         if played[0] < book.places[UNTIL]:
             choose(book, alpha)

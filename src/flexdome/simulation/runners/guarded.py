@@ -24,7 +24,6 @@ from flexdome.learners.guarded.suredome import SureDOME
 from flexdome.planning.evaluation import as_policy, evaluate_batch
 from flexdome.simulation.handed import handed_multipliers
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
-from flexdome.simulation.runners.observed import Observed
 
 __all__ = ["Frozen", "Guarding"]
 
@@ -32,7 +31,7 @@ TOGETHER = 256  # episodes that a guard plays at once, at most; who wants to rea
 
 
 class Certifying(Runner):
-    """What both share; where thresholds are sampled, which move all mixtures, episodes go through ``observe``."""
+    """What both share."""
 
     learner: Certified
 
@@ -42,19 +41,18 @@ class Certifying(Runner):
 
     def series(self) -> dict[str, tuple[int, ...]]:
         """The diagnostics of an episode: the weight of the other policy of the mixture."""
-        return {} if self.learner.laws.sampled.any() else {"weight": ()}
+        return {"weight": ()}
 
     def run(self, draws: Draws, chunk: Chunk) -> None:
         """Play, evaluate and learn the chunk's episodes, and fill it."""
         learner, count, done = self.learner, chunk.exact.size, 0
-        if learner.laws.sampled.any():
-            Observed(learner, self.cmdp).run(draws, chunk)
-            return
-        self.alpha, self.buffers, self.coins = np.array(learner.thresholds), buffers_of(self.cmdp), learner.coins(count)
+        self.buffers, self.coins = buffers_of(self.cmdp), learner.coins(count)
+        self.means = draws.thresholds.mean(axis=2) if draws.thresholds.size else np.zeros((0, self.cmdp.constraints))
         while done < count:
             learner.settle()
             done = self.play_on(draws, chunk, done)
-            if done < 0:
+            if done < 0:  # one of the two raises
+                learner.sampled_after(draws.thresholds[-1 - done] if draws.thresholds.size else self.means)
                 learner.ledger.refuted(np.cumsum(self.buffers.utilities, axis=1)[:, -1].copy())  # added as kernels do
             learner.turn.pause()
         learner.settle()
@@ -84,9 +82,9 @@ class Frozen(Certifying):
         learner = self.learner
         learner.tally.reserve()
         done: int = run_frozen(
-            learner.ledger.book, learner.tally.counts, self.alpha, learner.current, learner.least, self.coins,
-            self.truth, draws.uniforms, begin, chunk.exact.size, self.buffers, self._true_values(), chunk.values,
-            chunk.diagnostics["weight"], chunk.realised, learner._played,
+            learner.ledger.book, learner.tally.counts, learner.samples(), learner.current, learner.least, self.coins,
+            self.truth, draws.uniforms, draws.thresholds, self.means, begin, chunk.exact.size, self.buffers,
+            self._true_values(), chunk.values, chunk.diagnostics["weight"], chunk.realised, learner._played,
         )  # fmt: skip
         chunk.multipliers[begin : max(done, -1 - done)] = learner.multipliers
         return done
@@ -110,21 +108,23 @@ class Guarding(Certifying):
         whole = np.zeros((n, H + 1), dtype=np.int64), np.zeros((n, H), dtype=np.int64)
         seen = Played(*whole, np.zeros((n, H)), np.zeros((n, m, H)))
 
-        def play(book: Book, end: int, buffers: Buffers, played: npt.NDArray[np.int64]) -> int:
+        def play(book: Book, rows: Float, end: int, buffers: Buffers, played: npt.NDArray[np.int64]) -> int:
             done: int = run_guarded(
-                book, self.alpha, self.coins, self.truth, draws.uniforms, begin, end, buffers, values, chunk.values,
-                chunk.diagnostics["weight"], chunk.realised, seen, played,
+                book, learner.samples(rows), self.coins, self.truth, draws.uniforms, self.means, begin, end, buffers,
+                values, chunk.values, chunk.diagnostics["weight"], chunk.realised, seen, played,
             )  # fmt: skip
             return done
 
-        done = play(Book(*(part.copy() for part in book)), last, self.buffers, learner._played.copy())
+        copied, rows = Book(*(part.copy() for part in book)), learner.samples().rows
+        done = play(copied, rows.copy(), last, self.buffers, learner._played.copy())
         n = max(done, -1 - done) - begin
         try:
             for k in range(n):
                 chunk.multipliers[begin + k] = handed_multipliers(inside)
-                inside.observe(Made(seen.states[k], seen.actions[k], seen.rewards[k], seen.utilities[k]))
+                samples = draws.thresholds[begin + k] if draws.thresholds.size else None
+                inside.observe(Made(seen.states[k], seen.actions[k], seen.rewards[k], seen.utilities[k], samples))
         finally:
-            play(book, begin + inside.episode - before, self.again, learner._played)
+            play(book, rows, begin + inside.episode - before, self.again, learner._played)
         if inside.episode - before != n:
             raise ValidationError(
                 f"{type(inside).__name__}.episode is {inside.episode} after {before + n} episodes; it must count each"
