@@ -99,6 +99,27 @@ def test_the_mean_is_that_of_random_samples(law: Threshold) -> None:
     assert abs(drawn.mean() - law.mean) < 5.0 * error
 
 
+@pytest.mark.parametrize(
+    ("law", "ends"),
+    [
+        (Threshold.fixed(1.5), (1.5, 1.5)),
+        (Threshold.normal(1.0, 0.1), (-math.inf, math.inf)),
+        (Threshold.normal(1.0, 0.0), (1.0, 1.0)),
+        (Threshold.normal(1.0, 0.1, clip=(0.5, 2.0)), (0.5, 2.0)),
+        (Threshold.uniform(-2.0, 4.0, clip=(0.0, 5.0)), (0.0, 4.0)),
+        (Threshold.bernoulli(0.3, 5.0), (0.0, 5.0)),
+        (Threshold.bernoulli(0.0, 5.0), (0.0, 0.0)),
+        (Threshold.bernoulli(1.0, 5.0), (5.0, 5.0)),
+        (Threshold.bernoulli(0.3, 5.0).reflected(6.0), (1.0, 6.0)),
+    ],
+    ids=repr,
+)
+def test_all_samples_lie_in_the_support(law: Threshold, ends: tuple[float, float]) -> None:
+    assert law.support == ends
+    drawn = law.sample(np.random.default_rng(4).random((1000, 2)))
+    assert ends[0] <= drawn.min() <= drawn.max() <= ends[1]
+
+
 @given(LAWS.filter(lambda law: law.clip is not None))
 @example(Threshold.bernoulli(1.0, 1.0, clip=(0.32, 0.86)))
 def test_the_mean_lies_in_the_clip_interval(law: Threshold) -> None:

@@ -531,9 +531,11 @@ def experiments() -> dict[str, Call]:
         "EnvironmentSpec.make": Call(run.environment.make, {"seed": 0}),
         "ProblemSpec": Call(
             lambda **given: ex.ProblemSpec(**given),
-            {"slater_gap": 0.5, "reveal": ["thresholds"], "hide": ["thresholds"], "safe_slack": 0.5},
+            {"slater_gap": 0.5, "reveal": ["thresholds"], "hide": ["thresholds"], "safe_slack": 0.5}
+            | {"threshold_laws": True},
         ),
         "ProblemSpec.make": Call(ex.ProblemSpec().make, {"cmdp": cmdp}),
+        "ProblemSpec.handed": Call(ex.ProblemSpec(threshold_laws=True).handed, {"cmdp": cmdp}),
         "LearnerSpec": Call(
             lambda **given: ex.LearnerSpec(**given),
             {"id": "flexdome", "options": {}, "problem": {}, "label": "x"},

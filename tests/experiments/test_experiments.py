@@ -105,6 +105,32 @@ def test_ids_depend_on_content_and_on_nothing_else():
     assert one.id != one.model_copy(update={"instance": 1}).id  # another instance, another run
 
 
+def test_a_learner_that_has_to_be_told_the_law_of_samples_is_told():
+    """Where they lie, or how they are spread where they lie anywhere; one value is known without a range."""
+    laws = [
+        fd.Threshold.normal(1.0, 0.4), fd.Threshold.uniform(0.2, 0.9), fd.Threshold.fixed(0.5),
+        fd.Threshold.bernoulli(1.0, 0.7), fd.Threshold.normal(0.5, 2.0, clip=(0.0, 1.5)),
+    ]  # fmt: skip
+    rng = np.random.default_rng(0)
+    cmdp = fd.CMDP(rng.dirichlet(np.ones(3), size=(3, 2)), rng.random((3, 2)), 1 - rng.random((5, 3, 2)) / 9, laws, 0,
+                   horizon=4)  # fmt: skip
+    learner = LearnerSpec(id="suredome", problem={"safe_slack": 0.5, "threshold_laws": True}).make(cmdp, 9, 0)
+    np.testing.assert_array_equal(learner.laws.low, [np.nan, 0.2, np.nan, np.nan, 0.0])
+    np.testing.assert_array_equal(learner.laws.high, [np.nan, 0.9, np.nan, np.nan, 1.5])
+    np.testing.assert_array_equal(learner.laws.scale, [0.4, np.nan, np.nan, 0.0, np.nan])
+    assert fd.simulate(learner, cmdp).strong_violation[-1] == 0.0
+    silent = LearnerSpec(id="suredome", problem={"safe_slack": 0.5}).make(cmdp, 9, 0)
+    np.testing.assert_array_equal(silent.laws.high, [4.0, 4.0, np.nan, 4.0, 4.0])
+
+
+def test_what_is_told_of_laws_is_in_the_id_where_it_is_told():
+    told = [{"safe_slack": 0.5}, {"safe_slack": 0.5, "threshold_laws": True}]
+    silent, said = (spec(learners=[{"id": "suredome", "problem": problem}]) for problem in told)
+    assert silent.id != said.id
+    run = RunSpec(environment={"id": "paper-v1"}, learner={"id": "flexdome"}, instance=0, seed=0, episodes=9)
+    assert run.id_by({"version": 1}) == "962c34360965c9e6"  # as before there were laws to tell
+
+
 def test_ids_are_the_same_in_every_process_and_version_of_the_data():
     run = RunSpec(
         environment={"id": "media-v1"},
@@ -200,6 +226,7 @@ def test_a_model_file_is_found_from_anywhere(tmp_path, monkeypatch):
         ({"seeds": [1, 1]}, "seeds: 1 appears 2 times; each may appear once"),
         ({"learners": [{"id": "flexdome", "options": {"margin_scale": float("nan")}}]}, "margin_scale is nan"),
         ({"learners": [{"id": "flexdome", "problem": {"safe_slack": 0.5}}]}, "flexdome takes no safe policy"),
+        ({"learners": [{"id": "dope", "problem": {"threshold_laws": True}}]}, "dope takes no laws of thresholds"),
         ({"seeds": [-1]}, "seeds[0] is -1; "),
         ({"name": "a/b"}, "name is 'a/b'; "),
         (

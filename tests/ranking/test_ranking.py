@@ -94,6 +94,7 @@ def test_the_suite_has_more_than_twenty_families_and_its_quick_part_is_a_part_of
     assert {run.id for run in small.runs()} < {run.id for run in full.runs()}
     assert entry_learner("dope").problem.safe_slack == 0.5
     assert entry_learner("flexdome").problem.safe_slack is None
+    assert [entry_learner(id).problem.threshold_laws for id in ("suredome", "guard", "dope")] == [True, True, False]
 
 
 def test_the_published_numbers_say_which_runs_they_are_of():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,9 @@ def drawn(laws: list[fd.Threshold]) -> tuple[fd.CMDP, fd.SafePolicy]:
 
 @pytest.mark.parametrize("laws", LAWS)
 @pytest.mark.parametrize("inside", [None, "flexdome", "proxdome"])
-def test_a_run_has_the_bits_of_observe_where_thresholds_are_sampled(inside: str | None, laws: str) -> None:
+def test_a_run_has_the_bits_of_observe_where_thresholds_are_sampled(
+    inside: str | None, laws: str, tmp_path: Path
+) -> None:
     """Also where a run is cut in two: the sequences of the thresholds are counted with the episodes."""
     samples, declared = LAWS[laws]
     cmdp, safe = drawn(samples)
@@ -134,6 +137,11 @@ def test_a_run_has_the_bits_of_observe_where_thresholds_are_sampled(inside: str 
     assert (one.thresholds < cmdp.horizon).all()  # what was sampled says something,
     assert np.unique(first.diagnostics["weight"]).size > 2  # and mixtures follow it
     assert one.thresholds.tolist() == other.thresholds.tolist()
+    one.save(tmp_path / "learner.npz")
+    again = fd.load_learner(tmp_path / "learner.npz")
+    assert bits(again) == bits(one)
+    assert again.options() == one.options()
+    np.testing.assert_array_equal(again.thresholds, one.thresholds)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("inside", [None, "flexdome"])

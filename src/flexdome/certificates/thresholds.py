@@ -27,7 +27,7 @@ from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import Float, as_array
 from flexdome.errors import ValidationError
 
-__all__ = ["ROUNDING", "TUNED", "Laws", "as_laws"]
+__all__ = ["ROUNDING", "TUNED", "Laws", "as_laws", "declared_numbers"]
 
 ROUNDING = 1e-12  # relative: the mean of samples that are all the same is not quite the same
 TUNED = 50.0  # rho of the normal mixture: widths are smallest after a few hundred episodes
@@ -117,13 +117,23 @@ class Laws:
         lower[i], upper[i] = max(lower[i], low), min(upper[i], high)
 
 
+def declared_numbers(given: Any) -> Any:
+    """What is declared, with NaN for None: of that threshold, or of all, nothing is declared."""
+    if not isinstance(given, (list, tuple)):
+        return np.nan if given is None else given
+    rows = [list(one) if isinstance(one, (list, tuple)) else one for one in given]
+    nothing = [np.nan, np.nan] if any(isinstance(row, (list, np.ndarray)) for row in rows) else np.nan
+    rows = [nothing if row is None else row for row in rows]
+    return [[np.nan if one is None else one for one in row] if isinstance(row, list) else row for row in rows]
+
+
 def as_laws(problem: Problem, threshold_range: Any, threshold_scale: Any) -> Laws:
-    """What is declared of the thresholds, checked."""
+    """What is declared of the thresholds, checked; an entry that is None, or NaN, declares nothing of its threshold."""
     m = as_problem(problem).constraints
     low, high, scale = (np.full(m, np.nan) for _ in range(3))
     unknown = np.isnan(problem.thresholds)
     if threshold_range is not None:
-        pairs, _ = as_array("threshold_range", threshold_range, finite=False)
+        pairs, _ = as_array("threshold_range", declared_numbers(threshold_range), finite=False)
         if pairs.shape not in ((2,), (m, 2)):
             raise ValidationError(f"threshold_range has shape {pairs.shape}; it must be (low, high), or (m, 2)")
         low[:], high[:] = pairs.T if pairs.ndim == 1 else (pairs[:, 0], pairs[:, 1])
@@ -134,7 +144,7 @@ def as_laws(problem: Problem, threshold_range: Any, threshold_scale: Any) -> Law
                     f"threshold_range of threshold {i} is ({low[i]:g}, {high[i]:g}); low must be less than high"
                 )
     if threshold_scale is not None:
-        given, _ = as_array("threshold_scale", threshold_scale, finite=False)
+        given, _ = as_array("threshold_scale", declared_numbers(threshold_scale), finite=False)
         if given.shape not in ((), (m,)):
             raise ValidationError(f"threshold_scale has shape {given.shape}; it must be a number, or (m,)")
         scale[:] = given

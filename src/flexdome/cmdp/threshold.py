@@ -114,6 +114,20 @@ class Threshold:
         return self.law == "fixed"
 
     @property
+    def support(self) -> tuple[float, float]:
+        """The smallest interval that all samples lie in; that of a normal law without a clip is infinite."""
+        ends = self.parameters[-2:]
+        if self.law == "fixed":
+            ends = self.parameters * 2
+        elif self.law == "normal" and self.parameters[1] == 0.0:
+            ends = self.parameters[:1] * 2
+        elif self.law == "normal":
+            ends = (-math.inf, math.inf)
+        elif self.law == "two-point" and self.parameters[0] in (0.0, 1.0):
+            ends = (self.parameters[1 + int(self.parameters[0])],) * 2
+        return self._clipped(ends[0]), self._clipped(ends[1])
+
+    @property
     def mean(self) -> float:
         """The exact mean of a sample, after clipping."""
         if self.law == "fixed":

@@ -36,6 +36,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic import ValidationError as PydanticError
 
@@ -174,16 +175,35 @@ class ProblemSpec(Spec):
     slater_gap : a lower bound on the Slater gap in place of the exact one
     reveal, hide : as in ``cmdp.problem``
     safe_slack : hand over a safe policy whose slack is this part of the exact Slater gap, to learners that need one
+    threshold_laws : hand over what is true of the samples of thresholds, to learners that have to be told: the interval
+        that they lie in or, where that is infinite, the standard deviation
     """
 
     slater_gap: Annotated[float, Field(gt=0.0)] | None = None
     reveal: tuple[Revealed, ...] = ()
     hide: tuple[Literal["thresholds"], ...] = ()
     safe_slack: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    threshold_laws: bool = False
 
     def make(self, cmdp: CMDP) -> Problem:
         """The problem of ``cmdp``."""
         return instance_of("cmdp", cmdp, CMDP).problem(slater_gap=self.slater_gap, reveal=self.reveal, hide=self.hide)
+
+    def handed(self, cmdp: CMDP) -> dict[str, Any]:
+        """What a learner is handed over besides, as options."""
+        instance_of("cmdp", cmdp, CMDP)
+        options: dict[str, Any] = {}
+        if self.safe_slack is not None:
+            options["safe_policy"] = safe_policy(cmdp, self.safe_slack * slater_gap(cmdp))
+        if self.threshold_laws:
+            ends = np.array([law.support for law in cmdp.thresholds])
+            wide = np.isinf(ends).any(axis=1)
+            scales = [law.parameters[1] if normal else 0.0 for law, normal in zip(cmdp.thresholds, wide, strict=True)]
+            single = ends[:, 0] == ends[:, 1]  # of one value, which any sample tells
+            ends[wide | single] = np.nan
+            options["threshold_range"] = ends
+            options["threshold_scale"] = np.where(wide | single, scales, np.nan)
+        return options
 
 
 class LearnerSpec(Spec):
@@ -211,14 +231,13 @@ class LearnerSpec(Spec):
                 raise unknown_name(f"option of {self.id}", name, allowed)
         if self.problem.safe_slack is not None and "safe_policy" not in parameters:
             raise ValidationError(f"problem.safe_slack is {self.problem.safe_slack}; {self.id} takes no safe policy")
+        if self.problem.threshold_laws and not {"threshold_range", "threshold_scale"} <= set(parameters):
+            raise ValidationError(f"problem.threshold_laws is true; {self.id} takes no laws of thresholds")
         return self
 
     def make(self, cmdp: CMDP, episodes: int, seed: int) -> Learner:
         """The learner, for one run on ``cmdp``."""
-        instance_of("cmdp", cmdp, CMDP)
-        options: dict[str, Any] = dict(self.options)
-        if self.problem.safe_slack is not None:
-            options["safe_policy"] = safe_policy(cmdp, self.problem.safe_slack * slater_gap(cmdp))
+        options: dict[str, Any] = dict(self.options) | self.problem.handed(cmdp)
         if self.id in LEARNERS:
             return make_learner(self.id, self.problem.make(cmdp), episodes=episodes, seed=seed, **options)
         return entry_of(self.id).load()(self.problem.make(cmdp), episodes=episodes, seed=seed, **options)
@@ -249,6 +268,8 @@ class RunSpec(Spec):
         content = self.model_dump(mode="json", exclude=left_out)
         if self.environment.digest is not None:
             content["environment"]["sha256"] = self.environment.digest
+        if not self.learner.problem.threshold_laws:  # ids are older than this field
+            del content["learner"]["problem"]["threshold_laws"]
         content["learner"] |= code
         content["semantics"] = SEMANTICS
         text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), allow_nan=False)

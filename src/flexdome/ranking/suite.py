@@ -47,10 +47,9 @@ def entry_learner(id: str, options: Mapping[str, Any] | None = None) -> LearnerS
     slack = SAFE_SLACK if "safe policy" in entry.needs or must else None
     if options is not None and not isinstance(options, Mapping):
         raise ValidationError(f"options is {shown(options)}; it must be options by name")
+    told = ProblemSpec(safe_slack=slack, threshold_laws={"threshold_range", "threshold_scale"} <= set(parameters))
     words = [f"{name}={value}" for name, value in (options or {}).items()]
-    return LearnerSpec(
-        id=id, options=dict(options or {}), problem=ProblemSpec(safe_slack=slack), label=", ".join([id, *words])[:100]
-    )
+    return LearnerSpec(id=id, options=dict(options or {}), problem=told, label=", ".join([id, *words])[:100])
 
 
 def entry_experiment(learner: LearnerSpec, quick: bool = False) -> ExperimentSpec:

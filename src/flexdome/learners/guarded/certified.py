@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flexdome.certificates import kernels as sequences
-from flexdome.certificates.thresholds import ROUNDING, TUNED, Laws, as_laws
+from flexdome.certificates.thresholds import ROUNDING, TUNED, Laws, as_laws, declared_numbers
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.mask import refuse_forbidden
 from flexdome.cmdp.validation import Float, frozen
@@ -197,7 +197,7 @@ class Certified(Learner):
 
     def options(self) -> dict[str, Any]:
         """The constructor's options, as JSON."""
-        wide, scale = (None if given is None else np.asarray(given).tolist() for given in self._declared)
+        wide, scale = (_listed(given) for given in self._declared)
         return {
             "episodes": self.episodes,
             "seed": self.seed,
@@ -218,3 +218,11 @@ class Certified(Learner):
         for one in self.ledger.policies:
             refuse_forbidden("state.policies", one.policy, self.problem.allowed)
         self._sampled = read.take("sampled", self._sampled.shape, -LARGEST_SUM, LARGEST_SUM).copy()
+
+
+def _listed(declared: Any) -> Any:
+    """What was declared of the thresholds, as JSON: None where nothing is declared of one."""
+    given = np.array(declared_numbers(declared), dtype=float)
+    if np.isnan(given).all():
+        return None
+    return given.tolist() if given.ndim == 0 else [None if np.isnan(one).all() else one.tolist() for one in given]
