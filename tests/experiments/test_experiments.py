@@ -128,7 +128,10 @@ def test_what_is_told_of_laws_is_in_the_id_where_it_is_told():
     silent, said = (spec(learners=[{"id": "suredome", "problem": problem}]) for problem in told)
     assert silent.id != said.id
     run = RunSpec(environment={"id": "paper-v1"}, learner={"id": "flexdome"}, instance=0, seed=0, episodes=9)
-    assert run.id_by({"version": 1}) == "962c34360965c9e6"  # as before there were laws to tell
+    assert run.id_by({"version": 1}) == "962c34360965c9e6"  # as before there were laws to tell,
+    problem = {"slater_gap": None, "reveal": [], "hide": [], "safe_slack": None}
+    assert run.model_dump(mode="json")["learner"]["problem"] == problem  # and so are the files of a store
+    assert LearnerSpec(id="suredome", problem=told[1]).model_dump()["problem"]["threshold_laws"] is True
 
 
 def test_ids_are_the_same_in_every_process_and_version_of_the_data():

@@ -37,7 +37,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic import ValidationError as PydanticError
 
 from flexdome.cmdp import CMDP, Problem, load_cmdp
@@ -185,6 +195,14 @@ class ProblemSpec(Spec):
     safe_slack: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
     threshold_laws: bool = False
 
+    @model_serializer(mode="wrap")
+    def _as_ever(self, dumped: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Ids and stores are older than ``threshold_laws``: where it is not asked for, nothing is said of it."""
+        fields: dict[str, Any] = dumped(self)
+        if not self.threshold_laws:
+            fields.pop("threshold_laws", None)
+        return fields
+
     def make(self, cmdp: CMDP) -> Problem:
         """The problem of ``cmdp``."""
         return instance_of("cmdp", cmdp, CMDP).problem(slater_gap=self.slater_gap, reveal=self.reveal, hide=self.hide)
@@ -268,8 +286,6 @@ class RunSpec(Spec):
         content = self.model_dump(mode="json", exclude=left_out)
         if self.environment.digest is not None:
             content["environment"]["sha256"] = self.environment.digest
-        if not self.learner.problem.threshold_laws:  # ids are older than this field
-            del content["learner"]["problem"]["threshold_laws"]
         content["learner"] |= code
         content["semantics"] = SEMANTICS
         text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
