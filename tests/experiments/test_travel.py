@@ -1,7 +1,9 @@
 """Results that travel, and results that are not taken for what they are not."""
 
+import importlib
 import json
 import shutil
+import sys
 import time
 
 import pytest
@@ -66,6 +68,14 @@ def mine(tmp_path, monkeypatch):
         return f"{path.stem}:Mine"
 
     yield write
+    code._sources.cache_clear()
+
+
+def forget(id, monkeypatch):
+    """As a new process would find a learner's module."""
+    monkeypatch.delitem(sys.modules, id.partition(":")[0])
+    importlib.invalidate_caches()
+    code._imported.cache_clear()
     code._sources.cache_clear()
 
 
@@ -169,6 +179,84 @@ def test_results_of_a_learner_that_was_edited_since_are_stale(tmp_path, mine, ca
     assert run_experiments([asked], store).computed == 2
     assert store.has(run)
     assert len(store.experiments()) == 1
+
+
+def test_compare_says_that_runs_are_missing_because_the_learner_was_edited(tmp_path, mine, capsys):
+    store = Store(tmp_path / "out")
+    run_experiments([experiment(learners=[{"id": mine(), "label": "mine"}, {"id": "flexdome"}])], store)
+    mine("_ = 2")
+    assert main(["compare", "trip", "--out", str(store.path)]) == 2
+    said = "2 of 4 runs of trip are not in"
+    err = capsys.readouterr().err
+    assert said in err
+    assert "(2 stale: the code of mine has changed since they were made); `flexdome run` computes them" in err
+    assert main(["compare", "trip", "--out", str(store.path), "--skip-missing"]) == 0
+    assert "which are not there (2 stale: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("left", ["nothing", "a syntax error", "other options"])
+def test_results_are_found_without_the_class_that_made_them(tmp_path, mine, monkeypatch, capsys, left):
+    id, store = mine(), Store(tmp_path / "out")
+    row = {"id": id, "label": "mine", "options": {"margin_scale": 1e-4}}
+    asked = experiment(learners=[row, {"id": "flexdome"}])
+    run_experiments([asked], store)
+    module = tmp_path / f"{id.partition(':')[0]}.py"
+    if left == "other options":
+        module.write_text(
+            LEARNER.replace("WAIT", "pass") + "\n    def __init__(self, problem, episodes, seed=0): ...\n"
+        )
+    else:
+        module.write_text("class") if left == "a syntax error" else module.unlink()
+    forget(id, monkeypatch)
+    where = str(store.path)
+    assert main(["status", where]) == 0
+    out = capsys.readouterr().out
+    assert "80 of 80" in out
+    assert "cannot be run here: mine: " in out
+    assert main(["compare", "trip", "--out", where]) == 0
+    assert "mine" in capsys.readouterr().out
+    assert main(["report", where]) == 0
+    assert main(["resume", where, "--workers", "0"]) == 0
+    captured = capsys.readouterr()
+    assert "0 runs computed, 4 there already" in captured.out
+    assert "skipped" not in captured.err
+    with pytest.raises(fd.ValidationError, match="force is true; mine cannot be computed again: "):
+        run_experiments(store.experiments(), store, force=True)
+    assert all(store.has(run) for spec in store.experiments() for run in spec.runs())
+
+
+def test_what_is_missing_of_a_learner_that_is_not_here_fails_and_the_others_are_computed(
+    tmp_path, mine, monkeypatch, capsys
+):
+    id, store = mine(), Store(tmp_path / "out")
+    asked = experiment(learners=[{"id": id, "label": "mine"}, {"id": "flexdome"}])
+
+    class Enough(Exception):
+        pass
+
+    def stop(event):
+        if event.kind == "advanced":
+            raise Enough
+
+    with pytest.raises(Enough):
+        run_experiments([asked], store, watch=stop, chunk_seconds=0.0)
+    (tmp_path / f"{id.partition(':')[0]}.py").unlink()
+    forget(id, monkeypatch)
+    assert main(["status", str(store.path)]) == 0
+    assert "16 of 80" in capsys.readouterr().out  # its checkpoint counts
+    assert main(["resume", str(store.path), "--workers", "0"]) == 5
+    assert "2 runs failed: learner is" in capsys.readouterr().err
+    assert [store.has(run) for spec in store.experiments() for run in spec.runs()] == [False, False, True, True]
+
+
+def test_a_learner_inside_a_guard_that_is_not_here_hides_nothing(tmp_path, mine, monkeypatch):
+    id, store = mine(), Store(tmp_path / "out")
+    asked = experiment(learners=[{"id": "guard", "options": {"inside": id}}], seeds=[0])
+    run_experiments([asked], store, check=False)
+    before = asked.id
+    (tmp_path / f"{id.partition(':')[0]}.py").unlink()
+    forget(id, monkeypatch)
+    assert [spec.id for spec in store.experiments()] == [before]
 
 
 def test_a_learner_from_elsewhere_goes_on_from_its_checkpoint(tmp_path, mine):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +16,7 @@ from flexdome.errors import FlexDOMEError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from flexdome.experiments import ExperimentSpec, Store
+    from flexdome.experiments import ExperimentSpec, RunSpec, Store
 
 __all__ = ["compare", "status"]
 
@@ -93,7 +94,8 @@ def compare(
     if not results.finals.height:
         raise FlexDOMEError(f"{out} holds no complete run of {spec.name}")
     if results.missing:
-        warn(f"{len(results.missing)} of {sum(1 for _ in spec.runs())} runs of {spec.name}, which are not there")
+        why = _why_missing(results.missing, store)
+        warn(f"{len(results.missing)} of {sum(1 for _ in spec.runs())} runs of {spec.name}, which are not there{why}")
     show_summary(results, metrics, format)
     if baseline is not None:
         show_differences(results, baseline, metric, format)
@@ -196,7 +198,7 @@ def _state(store: Store, verify: bool) -> tuple[Table, list[str], bool]:
             cells.append(str(sum(store.damage(run) is not None for run in complete)))
         table.add_row(*cells)
         done = done and len(complete) + len(failed) == len(runs)
-    return table, [*_stale(store), *_reasons(store, specs)], done
+    return table, [*_stale(store), *_absent(specs), *_reasons(store, specs)], done
 
 
 def _stale(store: Store) -> list[str]:
@@ -213,6 +215,12 @@ def _stale(store: Store) -> list[str]:
         f"stale: {count(number, 'run')} of {name} made by {former}; it is {now} now"
         for (name, former, now), number in counts.items()
     ]
+
+
+def _absent(specs: list[ExperimentSpec]) -> list[str]:
+    """A line for every learner that cannot be run here."""
+    found = dict.fromkeys((row.name, row.absent) for spec in specs for row in spec.learners if row.absent)
+    return [f"cannot be run here: {name}: {reason}" for name, reason in found]
 
 
 def _reasons(store: Store, specs: list[ExperimentSpec]) -> list[str]:
@@ -246,9 +254,21 @@ def _require_whole(store: Store) -> None:
 
 def _require_complete(spec: ExperimentSpec, store: Store) -> None:
     runs = list(spec.runs())
-    missing = sum(not store.has(run) for run in runs)
+    missing = [run for run in runs if not store.has(run)]
     if missing:
         raise FlexDOMEError(
-            f"{missing} of {len(runs)} runs of {spec.name} are not in {store.path}; `flexdome run` computes them, "
-            f"`flexdome resume {store.path}` finishes what was interrupted, --skip-missing goes on without them"
+            f"{len(missing)} of {len(runs)} runs of {spec.name} are not in {store.path}{_why_missing(missing, store)}; "
+            f"`flexdome run` computes them, `flexdome resume {store.path}` finishes what was interrupted, "
+            f"--skip-missing goes on without them"
         )
+
+
+def _why_missing(missing: Sequence[RunSpec], store: Store) -> str:
+    """What is known of runs that are not there, in brackets; empty where that is nothing."""
+    former = {run.id for request in store.requests(lambda text: None) for run in store.stale(request)}
+    stale = [run for run in missing if run.id in former]
+    said = []
+    if stale:
+        names = "; ".join(dict.fromkeys(run.learner.name for run in stale))
+        said.append(f"{len(stale)} stale: the code of {names} has changed since they were made")
+    return f" ({'; '.join(said)})" if said else ""

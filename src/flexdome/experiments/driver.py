@@ -121,6 +121,9 @@ def run_experiments(
     force, check = switch("force", force), switch("check", check)
     for experiment in experiments if check else ():
         experiment.check()
+    for learner in (row for experiment in experiments for row in experiment.learners) if force else ():
+        if learner.absent:
+            raise ValidationError(f"force is true; {learner.name} cannot be computed again: {learner.absent}")
     with store.writing():
         for experiment in experiments:
             store.remember(experiment)
@@ -250,6 +253,9 @@ def _work_off(
             if running and (waiting[0].suspect or any(work.suspect for work in running.values())):
                 break
             work = waiting.popleft()
+            if work.run.learner.absent:
+                fail(work, work.run.learner.absent)
+                continue
             watch(Event("started", work.run, work.episode))
             work.began = time.monotonic()
             try:

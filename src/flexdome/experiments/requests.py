@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flexdome.errors import FileFormatError, ValidationError
+from flexdome.experiments.absent import stored_learner
 from flexdome.experiments.code import Code
 from flexdome.experiments.labels import FORMAT, SHA256, check_seal, sealed
 from flexdome.experiments.specs import EnvironmentSpec, ExperimentSpec
@@ -79,7 +80,10 @@ def read_requests(folder: Path) -> list[Path]:
 
 
 def read_request(path: Path) -> Request:
-    """One request; a file that is damaged is refused with its name."""
+    """One request; a file that is damaged is refused with its name.
+
+    A learner that cannot be made here is as it was: its results are found all the same.
+    """
     content = read_json(path)
     asked = content.get("experiment")
     if not isinstance(asked, dict):
@@ -92,7 +96,10 @@ def read_request(path: Path) -> Request:
         if isinstance(rows, list):
             placed = [_placed(row, models if isinstance(models, dict) else {}, path.parents[1]) for row in rows]
             asked = {**asked, "environments": placed}
-        return Request(ExperimentSpec(**asked), _code(content.get("code")))
+        code, rows = _code(content.get("code")), asked.get("learners")
+        if isinstance(rows, list):
+            asked = {**asked, "learners": [stored_learner(row, code) for row in rows]}
+        return Request(ExperimentSpec(**asked), code)
     except (FileFormatError, ValidationError) as error:
         raise FileFormatError(f"{path}: {error}") from None
 

@@ -14,10 +14,8 @@ import polars as pl
 from flexdome.cmdp.archive import read_archive
 from flexdome.cmdp.validation import as_raw, shown
 from flexdome.errors import FileFormatError, ValidationError
-from flexdome.experiments.code import entry_of
 from flexdome.experiments.specs import RunSpec
 from flexdome.experiments.store_files import as_json
-from flexdome.learners import LEARNERS
 from flexdome.learners.files import FORMAT as KIND
 from flexdome.learners.files import VERSION
 
@@ -78,8 +76,9 @@ def check_learner_file(path: Path, run: RunSpec, episode: int) -> None:
     header, _ = read_archive(path, KIND, VERSION)
     options = header.get("options")
     given = options if isinstance(options, dict) else {}
-    id = run.learner.id if run.learner.id in LEARNERS else entry_of(run.learner.id).load().id
-    expected = {"learner": id, "episode": episode, "episodes": run.episodes, "seed": run.seed}
+    expected: dict[str, Any] = {"episode": episode, "episodes": run.episodes, "seed": run.seed}
+    if (id := run.learner.saved_as) is not None:
+        expected["learner"] = id
     for name, value in expected.items():
         found = header.get(name) if name in ("learner", "episode") else given.get(name, value)
         if found != value:

@@ -239,6 +239,8 @@ class LearnerSpec(Spec):
 
     @model_validator(mode="after")
     def _known(self) -> LearnerSpec:
+        if self.absent:
+            return self
         parameters = inspect.signature(entry_of(self.id).load()).parameters
         taken = ("problem", "episodes", "seed", "safe_policy")
         allowed = [name for name in parameters if name not in taken]
@@ -264,6 +266,16 @@ class LearnerSpec(Spec):
     def code(self) -> Code:
         """Which code it is, as the run's id has it."""
         return code_of(self.id, self.options)
+
+    @property
+    def absent(self) -> str:
+        """Why it cannot be made here; empty where it can."""
+        return ""
+
+    @property
+    def saved_as(self) -> str | None:
+        """The name that its own files have; None where nobody knows."""
+        return self.id if self.id in LEARNERS else entry_of(self.id).load().id
 
 
 class RunSpec(Spec):
@@ -348,10 +360,13 @@ class ExperimentSpec(Spec):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def check(self) -> None:
-        """Build every learner once, on its first instance, so that a bad option is found before anything runs."""
+        """Build every learner once, on its first instance, so that a bad option is found before anything runs.
+
+        A learner of a store that is absent is left out: its runs may all be there.
+        """
         for environment in self.environments:
             cmdp = environment.make(self.seeds[0] if self.instance is None else self.instance)
-            for learner in self.learners:
+            for learner in (row for row in self.learners if not row.absent):
                 try:
                     learner.make(cmdp, self.episodes, self.seeds[0])
                 except FlexDOMEError as error:
