@@ -6,30 +6,78 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
 from flexdome.cmdp import CMDP
 from flexdome.planning import Evaluation, baselines, solve
 
-__all__ = ["lines", "plain_table", "show", "truth_table"]
+__all__ = ["fitted", "lines", "plain_table", "say", "show", "truth_table"]
+
+BETWEEN = 3  # spaces between two columns; one before the first, one behind the last
 
 
 def plain_table(title: str, *columns: str) -> Table:
-    """An empty table in our style; a name too long for a narrow terminal is folded, never cut."""
+    """An empty table in our style; a word too long for a narrow terminal is folded, never cut."""
     table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for column in table.columns:
         column.overflow = "fold"
     return table
 
 
-def show(table: Table) -> None:
-    """Print a table whole: a pipe or a file gets the width it needs, a terminal wraps."""
+def show(table: Table, keys: int = 1) -> None:
+    """Print a table whole: a pipe or a file gets the width it needs, a terminal what :func:`fitted` makes of it."""
     console = Console(markup=False, emoji=False)  # a label is shown as it was written
-    if not console.is_terminal:
-        width = max(console.measure(table, options=console.options.update(width=1000)).maximum, 20)
-        console = Console(width=width, markup=False, emoji=False)
-    console.print(table)
+    if console.is_terminal:
+        for part in fitted(table, console.width, keys):
+            console.print(part)
+        return
+    width = max(console.measure(table, options=console.options.update(width=1000)).maximum, 20)
+    Console(width=width, markup=False, emoji=False).print(table)
+
+
+def say(text: str) -> None:
+    """Print a sentence: a terminal wraps it between words, a pipe or a file gets one line."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    if console.is_terminal:
+        console.print(text)
+    else:
+        print(text)
+
+
+def fitted(table: Table, width: int, keys: int = 1) -> list[Table]:
+    """A table of texts for a terminal: no word is split, and columns that do not fit go below the others.
+
+    What is below has the first ``keys`` columns again.
+    """
+    cells = [[str(column.header), *map(str, column.cells)] for column in table.columns]
+    least = [max(_least(text) for text in column) for column in cells]
+    most = [max(cell_len(text) for text in column) for column in cells]
+    parts = [list(range(min(keys, len(cells))))]
+    for k in range(keys, len(cells)):
+        if len(parts[-1]) > keys and sum(least[j] + BETWEEN for j in (*parts[-1], k)) > width + 1:
+            parts.append(parts[0][:keys])
+        parts[-1].append(k)
+    found = []
+    for number, part in enumerate(parts):
+        piece = plain_table(str(table.title or "") if number == 0 else "", *(cells[k][0] for k in part))
+        room = width + 1 - sum(least[k] + BETWEEN for k in part)
+        for left, k in zip(range(len(part), 0, -1), sorted(part, key=lambda k: most[k] - least[k]), strict=True):
+            more = max(min(most[k] - least[k], room // left), 0)
+            room -= more
+            if room >= 0:
+                piece.columns[part.index(k)].width = least[k] + more
+        for row in zip(*(cells[k][1:] for k in part), strict=True):
+            piece.add_row(*row)
+        found.append(piece)
+    return found
+
+
+def _least(text: str) -> int:
+    """The width below which a text would lose more than its spaces; a number stays with its error."""
+    words = [text] if "±" in text else text.split()
+    return max(map(cell_len, words), default=0)
 
 
 def lines(page: Iterable[tuple[str, str]]) -> None:
