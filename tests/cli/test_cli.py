@@ -328,7 +328,69 @@ def test_tables_come_as_latex_csv_and_markdown(small, capsys):
     assert rows.columns[:5] == ["environment", "learner", "metric", "n", "mean"]
     assert rows.height == 2 * 2 * 5
     assert main(["compare", "small", "--format", "markdown", "--baseline", "ours"]) == 0
-    assert "| environment | learner | difference |" in capsys.readouterr().out
+    first, second = capsys.readouterr().out.split("\n\nstrong violation after 60 episodes, less that of ours")
+    assert first.startswith("small: 60 episodes, 2 seeds, mean ± standard error\n\n| environment | learner | strong")
+    assert second.startswith(" in the same run: mean ± standard error of 2 pairs and 95 % interval\n\n| environment |")
+
+
+def test_csv_with_a_baseline_is_one_table_of_numbers(small, capsys):
+    main(["run", "small.toml", "--workers", "0"])
+    capsys.readouterr()
+    assert main(["compare", "small", "--format", "csv", "--baseline", "ours", "--metric", "last_gap"]) == 0
+    rows = pl.read_csv(io.StringIO(capsys.readouterr().out))
+    assert rows.select("environment", "learner", "baseline", "metric", "episodes", "n").rows() == [
+        (place, "rpd-oe", "ours", "last_gap", 60, 2) for place in ("media-v1", "multi-v1")
+    ]
+    assert all(rows[name].dtype == pl.Float64 for name in ("mean", "se", "low", "high"))
+    assert (rows["low"] <= rows["mean"]).all()
+    assert (rows["lower"] + rows["equal"] + rows["higher"] == 2).all()
+
+
+def test_a_row_says_of_how_many_runs_it_is_where_some_are_missing(small, capsys):
+    from flexdome.experiments import Store, load_experiment
+
+    main(["run", "small.toml", "--workers", "0"])
+    capsys.readouterr()
+    runs = list(load_experiment("small.toml").runs())
+    words = ["compare", "small", "--skip-missing", "--format", "markdown", "--metrics", "crossings"]
+    assert main(words) == 0
+    assert "| environment | learner | crossings |" in capsys.readouterr().out
+    Store("results").discard(runs[0])
+    assert main([*words, "--baseline", "ours"]) == 0
+    out = capsys.readouterr().out
+    assert "1 run is missing" in out
+    assert "| environment | learner | runs | crossings |" in out
+    assert "| media-v1 | ours | 1 |" in out
+    assert "| media-v1 | rpd-oe | 2 |" in out
+    assert "| interval | pairs | lower |" in out
+    Store("results").discard(runs[3])
+    assert main([*words, "--baseline", "ours"]) == 0  # seed 1 of the one, seed 0 of the other: no pair
+    assert "| media-v1 | rpd-oe | 1 |" in capsys.readouterr().out
+
+
+NARROW = """
+episodes = 9
+seeds = [0, 1]
+environments = [{id = "media-v1"}, {id = "multi-v1"}]
+learners = [{id = "flexdome", label = "FlexDOME, practical"}, {id = "rpd-oe", label = "A-learner-of-one-long-word"}]
+"""
+
+
+def test_no_word_is_split_on_a_narrow_terminal(small, capsys, monkeypatch):
+    (small / "narrow.toml").write_text(NARROW)
+    main(["run", "narrow.toml", "--workers", "0"])
+    capsys.readouterr()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    shown = []
+    for words in (["compare", "narrow", "--baseline", "FlexDOME, practical"], ["status", "results"]):
+        assert main(words) == 0
+        shown.append(re.sub("\x1b[^m]*m", "", capsys.readouterr().out))
+        assert max(map(len, shown[-1].splitlines())) <= 80
+    whole = {word for text in shown for word in text.split()}
+    assert {"environment", "A-learner-of-one-long-word", "FlexDOME,", "violation", "difference", "experiment"} <= whole
+    assert any(re.fullmatch("[0-9a-f]{16}", word) for word in whole)
+    assert re.search(r"A-learner-of-one-long-word +-?[0-9.]+ ± [0-9.]+", shown[0])
 
 
 def test_figures_show_the_metrics_that_are_asked_for(small, capsys):

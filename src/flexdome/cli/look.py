@@ -75,7 +75,8 @@ def compare(
         curves: the figure's columns
         constraints: also a column for every single constraint, where there are several
         log: which axes of the figure are logarithmic
-        format: of the tables; all but text go to stdout alone, so that they can be put into a file
+        format: of the tables; all but text go to stdout alone, so that they can be put into a file. csv is one table:
+            with a baseline the paired differences alone
         skip_missing: go on without runs that failed or are not done
         figure: where the figure goes, without its suffix
     """
@@ -96,8 +97,11 @@ def compare(
     if results.missing:
         why = _why_missing(results.missing, store)
         warn(f"{len(results.missing)} of {sum(1 for _ in spec.runs())} runs of {spec.name}, which are not there{why}")
-    show_summary(results, metrics, format)
+    if baseline is None or format != "csv":
+        show_summary(results, metrics, format)
     if baseline is not None:
+        if format == "markdown":
+            print()
         show_differences(results, baseline, metric, format)
     drawn: list[str] = list(curves)
     if constraints:
@@ -127,7 +131,7 @@ def status(
         failures: print the tracebacks of the runs that failed
         every: seconds between two looks, with --watch
     """
-    from flexdome.cli.tables import show
+    from flexdome.cli.tables import say, show
     from flexdome.experiments import Store
 
     store = Store(out)
@@ -137,7 +141,7 @@ def status(
     table, notes, _ = _state(store, verify)
     show(table)
     for note in notes:
-        print(note)
+        say(note)
     if failures:
         _show_failures(store)
     if verify:
@@ -150,6 +154,7 @@ def _watch(store: Store, every: float) -> None:
     from rich.live import Live
     from rich.text import Text
 
+    from flexdome.cli.tables import fitted
     from flexdome.cmdp.validation import as_float
 
     rest = as_float("every", every, 0.05, 86_400.0)
@@ -157,7 +162,7 @@ def _watch(store: Store, every: float) -> None:
     with Live(console=console, auto_refresh=False) as live:
         while True:
             table, notes, done = _state(store, verify=False)
-            live.update(Group(table, *(Text(note) for note in notes)), refresh=True)
+            live.update(Group(*fitted(table, console.width), *(Text(note) for note in notes)), refresh=True)
             if done:
                 return
             time.sleep(rest)

@@ -58,6 +58,7 @@ def rank(
     """
     from flexdome.cli.progress import Display
     from flexdome.cli.results import put
+    from flexdome.cli.tables import say
     from flexdome.experiments import Store, make_engine
     from flexdome.ranking import entry_experiment, entry_learner
     from flexdome.ranking import rank as run
@@ -83,7 +84,7 @@ def rank(
         standing, outcome = run(chosen, store, make_engine(workers, cluster, timeout), quick, display, limit)
     print(f"{out}: {count(outcome.computed, 'run')} computed, {outcome.stored} there already")
     for text in sentences_of(standing):
-        print(text)
+        say(text)
     for caption, head, rows in sections_of(standing):
         put(caption, head, rows)
     name = standing.experiment.name
