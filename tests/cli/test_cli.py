@@ -396,8 +396,6 @@ def test_no_word_is_split_on_a_narrow_terminal(small, capsys, monkeypatch):
 def test_figures_show_the_metrics_that_are_asked_for(small, capsys):
     main(["run", "small.toml", "--workers", "0"])
     words = ["compare", "small", "--curves", "weak_regret", "strong_violation", "--constraints", "--log", "both"]
-    (small / "small.toml").write_text(SMALL.replace('{id = "media-v1"}, ', ""))
-    main(["run", "small.toml", "--workers", "0"])
     assert main(words) == 0
     drawn = pl.read_parquet(small / "results" / "figures" / "small.parquet")
     assert {f"strong_violation_{i}" for i in range(3)} < set(drawn["metric"])

@@ -319,6 +319,23 @@ def test_rows_of_different_length_keep_their_own_episodes():
     check_layout(figure)
 
 
+@pytest.mark.parametrize("fewer_last", [False, True])
+def test_a_constraint_that_an_environment_does_not_have_is_an_empty_panel(fewer_last):
+    second = curves().filter(pl.col("metric") == "violation").with_columns(pl.lit("violation_1").alias("metric"))
+    rows = [fg.Row("few", curves()), fg.Row("many", pl.concat([curves(), second]))]
+    if not fewer_last:
+        rows.reverse()
+    figure = drawn(fg.curves_figure(rows[::-1], metrics=["violation_1", "gap"], share_y=True))
+    empty, full = (figure.axes[2 * k] for k in ((1, 0) if fewer_last else (0, 1)))
+    assert not empty.axison
+    assert not empty.lines
+    assert full.lines
+    assert full.get_xlabel() == "Episode"
+    assert full.xaxis.get_tick_params()["labelbottom"]
+    assert {"few", "many"} <= set(texts(figure))
+    check_layout(figure)
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

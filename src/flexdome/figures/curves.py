@@ -5,7 +5,7 @@ Figure 1 of the paper is three rows of it: stochastic thresholds, fixed threshol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +70,8 @@ def curves_figure(
     share_y : the same limits in all rows of a column
     note : a line below the panels, such as which tuning the learners have
     metrics : a column for each; those of single constraints (``"violation_0"``) are in curves that were aggregated with
-        ``constraints=True``. ``width`` is that of four, and is stretched for more
+        ``constraints=True``, and a row whose environment has fewer constraints has an empty panel there. ``width`` is
+        that of four, and is stretched for more
     log : which axes are logarithmic: ``"none"``, ``"x"``, ``"y"`` (with a place for zero; values below it are drawn as
         zero) or ``"both"``
     """
@@ -93,15 +94,22 @@ def curves_figure(
     with drawing():
         figure = new_figure(width * max(len(labels) / len(COLUMNS), 1.0), HEIGHT * len(rows) + 0.25)
         panels = figure.subplots(len(rows), len(labels), squeeze=False, sharex=_same_episodes(rows))
-        limits = {metric: [_limits(row, metric) for row in rows] for metric in labels}
+        limits = {
+            metric: {k: _limits(row, metric) for k, row in enumerate(rows) if _has(row, metric)} for metric in labels
+        }
+        lowest = {metric: max(found, default=-1) for metric, found in limits.items()}
         for k, row in enumerate(rows):
             for axes, (metric, label) in zip(panels[k], labels.items(), strict=True):
+                curves = row.curves.filter(pl.col("metric") == metric)
+                if not curves.height:
+                    axes.set_axis_off()
+                    continue
                 low, high, clipped = limits[metric][k]
                 if share_y:
-                    low, high = min(limit[0] for limit in limits[metric]), max(limit[1] for limit in limits[metric])
-                curves = row.curves.filter(pl.col("metric") == metric)
+                    both = limits[metric].values()
+                    low, high = min(limit[0] for limit in both), max(limit[1] for limit in both)
                 _panel(axes, curves, styles, 0.75 if _instantaneous(metric) else 1.0, log in ("y", "both"))
-                last = "Episode" if k == len(rows) - 1 or not _same_episodes(rows) else ""
+                last = "Episode" if k == lowest[metric] or not _same_episodes(rows) else ""
                 if log in ("x", "both"):
                     axes.set_xlabel(last)
                 else:
@@ -120,9 +128,11 @@ def curves_figure(
             above = 11.0 if panels[k][0].texts else None  # the note on what was cut stays readable
             panels[k][0].set_title(readable(row.title), loc="left", fontweight="bold", pad=above)
         if _same_episodes(rows):
-            for axes in panels[:-1].flat:
-                axes.set_xlabel("")
-                axes.tick_params(labelbottom=False)
+            for column, below in enumerate(lowest.values()):
+                for k, axes in enumerate(panels[:, column]):
+                    axes.tick_params(labelbottom=k == below)
+                    if k != below:
+                        axes.set_xlabel("")
         handles = [Line2D([], [], color=styles[n].colour, ls=styles[n].pattern, lw=styles[n].width) for n in names]
         legend_above(figure, handles, names)
         if note:
@@ -163,10 +173,21 @@ def _checked(where: str, row: Row, metrics: Iterable[str]) -> Row:
     environments = row.curves["environment"].unique(maintain_order=True).to_list()
     if len(environments) > 1:
         raise ValidationError(f"row {row.title!r} has curves of {', '.join(environments)}; a row shows one environment")
-    missing = [metric for metric in metrics if metric not in row.curves["metric"]]
+    known = set(row.curves["metric"])
+    missing = [metric for metric in metrics if metric not in known and not _beyond(metric, known)]
     if missing:
         raise ValidationError(f"row {row.title!r} has no curves of {missing[0]}")
     return row
+
+
+def _beyond(metric: str, known: Collection[str]) -> bool:
+    """Whether ``metric`` is of a single constraint that an environment with the metrics ``known`` does not have."""
+    whole, _, number = metric.rpartition("_")
+    return number.isdigit() and whole in known
+
+
+def _has(row: Row, metric: str) -> bool:
+    return metric in row.curves["metric"]
 
 
 def _last(row: Row) -> int:
