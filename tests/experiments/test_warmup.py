@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 
 from flexdome.cli import main
-from flexdome.experiments import ExperimentSpec, LearnerSpec, Processes, RunSpec, Store, driver, run_experiments
-from flexdome.experiments.compiling import seconds_to_compile
+from flexdome.experiments import (
+    ExperimentSpec,
+    LearnerSpec,
+    Processes,
+    RunSpec,
+    Store,
+    compiling,
+    driver,
+    run_experiments,
+)
+from flexdome.experiments.compiling import is_compiled, mark_compiled, seconds_to_compile
 from flexdome.experiments.warmup import warm_up
 from flexdome.experiments.worker import attempt
 from flexdome.kernels.jit import cache_directory
@@ -42,6 +51,33 @@ def test_a_run_says_that_it_compiles_first(
     assert "compiling" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("other", ["python", "place", "time"])
+def test_another_installation_is_told_that_it_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    (tmp_path / "kernels-0").mkdir()
+    monkeypatch.setattr("flexdome.kernels.jit.cache_directory", lambda other=None: tmp_path / "kernels-0")
+    compiling._place.cache_clear()
+    mark_compiled("flexdome", 4.0)
+    assert is_compiled("flexdome")
+    assert seconds_to_compile(["flexdome"]) == 0
+    source = tmp_path / "kernel.py"
+    source.touch()
+    if other == "python":
+        monkeypatch.setattr(compiling.sys.implementation, "cache_tag", "cpython-399")
+    else:
+        monkeypatch.setattr("flexdome.kernels.jit.kernel_sources", lambda: [source])
+    compiling._place.cache_clear()
+    if other == "time":
+        mark_compiled("flexdome", 4.0)
+        os.utime(source, (1.0, 1.0))
+        compiling._place.cache_clear()
+    assert not is_compiled("flexdome")
+    assert seconds_to_compile(["flexdome"]) == 4
+    monkeypatch.undo()
+    compiling._place.cache_clear()
+
+
 def test_learners_of_different_kernels_are_compiled_side_by_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,9 +101,8 @@ def test_learners_of_different_kernels_are_compiled_side_by_side(
     spec = ExperimentSpec(name="two", episodes=3, seeds=[0], environments=[{"id": "media-v1"}], learners=learners)
     assert run_experiments([spec], Store(tmp_path / "out"), Watched(1)).computed == 3
     assert calls[:3] == [("worker", "flexdome"), ("here", "uopt-rpgpd"), ("here", "optprimaldual")]
-    assert sorted(path.name for path in (tmp_path / "empty").glob("compiled-*")) == [
-        f"compiled-{id}.json" for id in ids
-    ]
+    marks = sorted(path.name for path in (tmp_path / "empty").glob("compiled-*"))
+    assert [mark.rpartition("-")[0] for mark in marks] == [f"compiled-{id}" for id in ids]
 
 
 def test_a_worker_that_dies_while_it_compiles_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

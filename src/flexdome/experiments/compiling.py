@@ -1,17 +1,23 @@
 """What is to be compiled, and how long that will take, said before it begins.
 
 A learner that was compiled leaves a mark, with the seconds it took, beside the compiled kernels; the directory is named
-after the kernels' sources, so an edit to them starts without marks. What has no mark is to be compiled. How long that
-takes is what it took before on this machine, with other sources, or what it took on ours.
+after the kernels' sources, so an edit to them starts without marks. Numba finds again what the same Python compiled on
+the same processor from the same files: the mark's name has a digest of these. What has no mark is to be compiled. How
+long that takes is what it took before on this machine, or what it took on ours.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+
+import llvmlite.binding  # type: ignore[import-untyped]
 
 from flexdome.cmdp.archive import write_whole
 from flexdome.errors import OutputError
@@ -22,6 +28,7 @@ __all__ = ["is_compiled", "kind_of", "mark_compiled", "seconds_to_compile"]
 
 USUAL = {"proxdome": 20.0, "suredome": 22.0, "guard": 12.0}  # on two quiet cores
 OTHERS = 9.0
+DIGITS = 12  # of the digest in a mark's name
 LEAST = 1.0  # what took less was read from the cache
 
 
@@ -53,12 +60,22 @@ def seconds_to_compile(ids: Iterable[str], at_once: int = 1) -> int:
 
 
 def _name(id: str) -> str:
-    return f"compiled-{id}.json"
+    return f"compiled-{id}-{_place()}.json"
+
+
+@cache
+def _place() -> str:
+    """A digest of what Numba's cache depends on beside the sources: this Python, this processor, these files."""
+    digest = hashlib.sha256(f"{sys.implementation.cache_tag}\0{llvmlite.binding.get_host_cpu_name()}\0".encode())
+    for path in jit.kernel_sources():  # type: ignore[no-untyped-call]
+        digest.update(f"{path.resolve()}\0{path.stat().st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:DIGITS]
 
 
 def _expected(id: str, folder: Path | None) -> float:
     usual = USUAL.get(id, OTHERS)
-    for path in sorted(folder.parent.glob(f"kernels-*/{_name(id)}")) if folder is not None else ():
+    places = f"kernels-*/compiled-{id}-{'[0-9a-f]' * DIGITS}.json"
+    for path in sorted(folder.parent.glob(places)) if folder is not None else ():
         with suppress(OSError, ValueError, TypeError, KeyError):
             seconds = float(json.loads(path.read_bytes())["seconds"])
             if LEAST < seconds < math.inf:
