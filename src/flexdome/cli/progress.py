@@ -18,6 +18,7 @@ from flexdome.experiments.compiling import seconds_to_compile
 __all__ = ["Display"]
 
 PLAIN_SECONDS = 5.0  # between plain lines
+SETTLING = 5.0  # seconds after the first episodes, which waited for processes and code: the pace before is of neither
 
 
 def clock(seconds: float) -> str:
@@ -36,10 +37,12 @@ class Display:
         ids = (row.id for experiment in experiments for row in experiment.learners)
         self.compiling = seconds_to_compile(ids, at_once)
         self.done = self.stored = 0
+        self.failed: set[str] = set()
         self.at = dict.fromkeys(self.runs, 0)
         self.before = 0  # episodes that were there when we came
         self.began = self.said = time.monotonic()
         self.working: float | None = None  # since when; the code has been compiled by then
+        self.moving: float | None = None  # since when there are episodes
         console = Console(stderr=True)
         self.live = _live(console) if console.is_terminal else None
         self.task = self.live.add_task("", total=None) if self.live else None
@@ -67,7 +70,11 @@ class Display:
             self.stored += event.kind == "stored"
         if event.kind in ("stored", "finished", "failed"):
             self.done += 1
-        self.at[id] = self.runs[id] if event.kind == "failed" else event.episode
+        if event.kind == "failed":
+            self.failed.add(id)
+        if event.kind in ("advanced", "finished") and self.moving is None:
+            self.moving = time.monotonic()
+        self.at[id] = event.episode
         if event.text:
             self._say(f"{event.run.learner.name} on {event.run.environment.name}, seed {event.run.seed}: {event.text}")
         if event.kind in ("advanced", "finished", "failed"):
@@ -80,16 +87,29 @@ class Display:
         return (sum(self.at.values()) - self.before) / max(time.monotonic() - since, 1e-3)
 
     @property
+    def total(self) -> int:
+        """Episodes that there will be in the end; of a run that failed those that there are."""
+        return sum(self.at[id] if id in self.failed else episodes for id, episodes in self.runs.items())
+
+    @property
     def left(self) -> float:
         """Seconds, at the speed so far."""
-        return (sum(self.runs.values()) - sum(self.at.values())) / max(self.speed, 1e-3)
+        return (self.total - sum(self.at.values())) / max(self.speed, 1e-3)
+
+    def _text(self, last: bool) -> str:
+        """Runs done, and the pace once it is one."""
+        parts = [f"{self.done} of {len(self.runs)} runs"]
+        if self.failed:
+            parts.append(f"{len(self.failed)} failed")
+        if self.moving is not None and (last or time.monotonic() - self.moving >= SETTLING):
+            parts.append(f"{self.speed:,.0f} episodes/s")
+            parts += [] if last else [f"{clock(self.left)} left"]
+        return ", ".join(parts)
 
     def _show(self, last: bool) -> None:
-        text = f"{self.done} of {len(self.runs)} runs, {self.speed:,.0f} episodes/s, {clock(self.left)} left"
+        text = self._text(last)
         if self.live and self.task is not None:
-            self.live.update(
-                self.task, description=text, completed=sum(self.at.values()), total=sum(self.runs.values())
-            )
+            self.live.update(self.task, description=text, completed=sum(self.at.values()), total=self.total)
         elif last or time.monotonic() - self.said >= PLAIN_SECONDS:
             self.said = time.monotonic()
             print(text, file=sys.stderr, flush=True)
