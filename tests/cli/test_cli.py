@@ -302,8 +302,11 @@ def test_a_failing_run_is_an_error_after_the_others_are_done_with_its_traceback_
     out = capsys.readouterr().out
     assert "failed: 4 runs of broken_learner:Broken: RuntimeError: a bug of its own" in out
     assert out.count('broken_learner.py", line 9, in observe') == 4
+    assert out.count(", in episode 1 or later:\n") == 4
     assert main(["compare", "small"]) == 2
-    assert "--skip-missing goes on without them" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "4 of 8 runs of small are not in results (4 failed: `flexdome status results --failures` shows why)" in err
+    assert "--skip-missing goes on without them" in err
     assert main(["compare", "small", "--skip-missing", "--baseline", "ours"]) == 0
     captured = capsys.readouterr()
     assert "4 runs are missing" in captured.out

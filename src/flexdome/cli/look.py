@@ -244,7 +244,8 @@ def _show_failures(store: Store) -> None:
             failure = None if store.has(run) else store.failure(run)
             if failure is not None:
                 where = f"{run.learner.name} on {run.environment.name}, seed {run.seed}, run {run.id}"
-                print(f"\n{where}, after episode {failure.episode}:\n{failure.traceback or failure.reason}")
+                when = f"in episode {failure.episode + 1} or later"  # it is stored as far as its last checkpoint
+                print(f"\n{where}, {when}:\n{failure.traceback or failure.reason}")
 
 
 def _require_whole(store: Store) -> None:
@@ -276,4 +277,7 @@ def _why_missing(missing: Sequence[RunSpec], store: Store) -> str:
     if stale:
         names = "; ".join(dict.fromkeys(run.learner.name for run in stale))
         said.append(f"{len(stale)} stale: the code of {names} has changed since they were made")
+    failed = sum(store.failure(run) is not None for run in missing)
+    if failed:
+        said.append(f"{failed} failed: `flexdome status {store.path} --failures` shows why")
     return f" ({'; '.join(said)})" if said else ""

@@ -76,7 +76,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run failed: at which episode, one sentence, and the traceback (empty where it says no more)."""
+    """Why a run failed: after which episode at the earliest, one sentence, the traceback (empty: it says no more)."""
 
     episode: int
     reason: str
