@@ -411,6 +411,30 @@ def test_status_watches_until_everything_is_done(small, capsys):
     assert "480 of 480" in capsys.readouterr().out
 
 
+def test_status_watched_by_a_pipe_says_what_changed_when_it_does(small, capsys, monkeypatch):
+    from flexdome.cli import look
+    from flexdome.experiments import Store, load_experiment
+
+    main(["run", "small.toml", "--workers", "0"])
+    store, spec = Store(small / "results"), load_experiment("small.toml")
+    runs, said = list(spec.runs()), []
+    for run in runs[:2]:
+        store.discard(run)
+    capsys.readouterr()
+
+    def rest(seconds):
+        said.append(capsys.readouterr().out)
+        if len(said) == 2:
+            main(["resume", "results", "--workers", "0"])
+            capsys.readouterr()
+
+    monkeypatch.setattr(look.time, "sleep", rest)
+    assert main(["status", "results", "--watch"]) == 0
+    begun = f"small-{spec.id}: 6 of 8 runs complete, 0 under way, 0 failed, 360 of 480 episodes\n"
+    assert said == [begun, ""]
+    assert capsys.readouterr().out == begun.replace("6 of 8", "8 of 8").replace("360", "480")
+
+
 def test_force_computes_again(small, capsys):
     main(["run", "small.toml", "--workers", "0"])
     capsys.readouterr()

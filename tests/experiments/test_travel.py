@@ -172,13 +172,37 @@ def test_results_of_a_learner_that_was_edited_since_are_stale(tmp_path, mine, ca
     assert not store.has(run)
     assert main(["status", str(store.path)]) == 0
     out = capsys.readouterr().out
-    assert (
-        f"stale: 2 runs of mine made by version 1, package not installed, sources {told['sources']}; it is version 1"
-        in out
-    )
+    now = run.learner.code["sources"]
+    assert f"stale: 2 runs of mine made by sources {told['sources']}; it is sources {now} now; `flexdome run`" in out
+    assert "--discard-stale" not in out
     assert run_experiments([asked], store).computed == 2
     assert store.has(run)
     assert len(store.experiments()) == 1
+
+
+def test_stale_runs_are_removed_once_they_were_computed_anew_and_not_before(tmp_path, mine, capsys):
+    store = Store(tmp_path / "out")
+    asked = experiment(learners=[{"id": mine(), "label": "mine"}])
+    run_experiments([asked], store)
+    old = [store.folder(run) for run in asked.runs()]
+    (old[1] / "notes.txt").write_text("of somebody else")
+    mine("_ = 3")
+    words = ["status", str(store.path), "--discard-stale"]
+    assert main(words) == 0
+    assert "0 stale runs removed" in capsys.readouterr().out
+    assert all((folder / "run.json").exists() for folder in old)
+    run_experiments([asked], store)
+    assert main(words[:2]) == 0
+    out = capsys.readouterr().out
+    assert "now, and they were computed anew\n" in out
+    assert f"`flexdome status {store.path} --discard-stale` removes" in out
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "2 stale runs removed" in out
+    assert "stale: " not in out
+    assert not old[0].exists()
+    assert [path.name for path in old[1].iterdir()] == ["notes.txt"]
+    assert all(store.has(run) for run in asked.runs())
 
 
 def test_compare_says_that_runs_are_missing_because_the_learner_was_edited(tmp_path, mine, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -112,7 +113,13 @@ def compare(
 
 
 def status(
-    out: Directory = DEFAULT, /, verify: bool = False, watch: bool = False, failures: bool = False, every: float = REST
+    out: Directory = DEFAULT,
+    /,
+    verify: bool = False,
+    watch: bool = False,
+    failures: bool = False,
+    discard_stale: bool = False,
+    every: float = REST,
 ) -> None:
     """Print how far the experiments in a directory are, what failed and what is stale.
 
@@ -123,29 +130,58 @@ def status(
       flexdome status results --watch
       flexdome status results --failures
       flexdome status results --verify
+      flexdome status results --discard-stale
 
     Args:
         out: directory of the results
         verify: compare every file with its checksum
-        watch: print it again as runs finish, until everything is done or Ctrl-C
+        watch: print it again as runs finish, until everything is done or Ctrl-C; into a pipe or a file what changed
         failures: print the tracebacks of the runs that failed
+        discard_stale: first remove the stale runs that were computed anew; others stay
         every: seconds between two looks, with --watch
     """
     from flexdome.cli.tables import say, show
     from flexdome.experiments import Store
 
     store = Store(out)
+    if discard_stale:
+        _require_experiments(store)
+        print(f"{count(store.discard_stale(), 'stale run')} removed")
     if watch:
         _watch(store, every)
         return
-    table, notes, _ = _state(store, verify)
-    show(table)
+    states, notes = _state(store, verify)
+    show(_table(store, states))
     for note in notes:
         say(note)
     if failures:
         _show_failures(store)
     if verify:
         _require_whole(store)
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """How far an experiment is; ``damaged`` is None where nobody looked."""
+
+    name: str
+    id: str
+    runs: int
+    complete: int
+    under_way: int
+    failed: int
+    episodes: int
+    total: int
+    damaged: int | None
+
+    @property
+    def done(self) -> bool:
+        return self.complete + self.failed == self.runs
+
+    def __str__(self) -> str:
+        parts = [f"{self.complete} of {count(self.runs, 'run')} complete", f"{self.under_way} under way"]
+        parts += [f"{self.failed} failed", f"{self.episodes:,} of {self.total:,} episodes"]
+        return f"{self.name}-{self.id}: {', '.join(parts)}"
 
 
 def _watch(store: Store, every: float) -> None:
@@ -159,67 +195,98 @@ def _watch(store: Store, every: float) -> None:
 
     rest = as_float("every", every, 0.05, 86_400.0)
     console = Console(markup=False, emoji=False)
+    if not console.is_terminal:
+        _watch_plainly(store, rest)
+        return
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            table, notes, done = _state(store, verify=False)
-            live.update(Group(*fitted(table, console.width), *(Text(note) for note in notes)), refresh=True)
-            if done:
+            states, notes = _state(store, verify=False)
+            parts = fitted(_table(store, states), console.width)
+            live.update(Group(*parts, *(Text(note) for note in notes)), refresh=True)
+            if all(state.done for state in states):
                 return
             time.sleep(rest)
 
 
-def _state(store: Store, verify: bool) -> tuple[Table, list[str], bool]:
-    """The table of all experiments, what there is to say besides, and whether nothing is left to do."""
-    from flexdome.cli.tables import plain_table
+def _watch_plainly(store: Store, rest: float) -> None:
+    """A line for whatever has changed, as soon as it has."""
+    said: set[str] = set()
+    while True:
+        states, notes = _state(store, verify=False)
+        lines = [*map(str, states), *notes]
+        for line in lines:
+            if line not in said:
+                print(line, flush=True)
+        said = set(lines)
+        if all(state.done for state in states):
+            return
+        time.sleep(rest)
 
+
+def _require_experiments(store: Store) -> list[ExperimentSpec]:
     specs = store.experiments(warn)
     if not specs:
         raise FlexDOMEError(
             f"{store.path} holds no experiment; `flexdome run EXPERIMENT --out {store.path}` starts one"
         )
-    heads = [
-        "experiment",
-        "id",
-        "runs",
-        "complete",
-        "under way",
-        "failed",
-        "episodes",
-        *(["damaged"] if verify else []),
-    ]
-    table = plain_table(f"Experiments in {store.path}", *heads)
-    done = True
+    return specs
+
+
+def _state(store: Store, verify: bool) -> tuple[list[_Progress], list[str]]:
+    """How far all experiments are, and what there is to say besides."""
+    specs = _require_experiments(store)
+    found = []
     for spec in specs:
         runs = list(spec.runs())
         complete = [run for run in runs if store.has(run)]
         rest = [run for run in runs if not store.has(run)]
-        under_way = [found for run in rest if (found := store.checkpoint(run)[0])]
-        failed = [run for run in rest if store.failure(run) is not None]
-        episodes = sum(run.episodes for run in complete) + sum(found.episode for found in under_way)
-        total = sum(run.episodes for run in runs)
-        cells = [spec.name, spec.id, *(str(len(some)) for some in (runs, complete, under_way, failed))]
-        cells.append(f"{episodes:,} of {total:,}")
-        if verify:
-            cells.append(str(sum(store.damage(run) is not None for run in complete)))
-        table.add_row(*cells)
-        done = done and len(complete) + len(failed) == len(runs)
-    return table, [*_stale(store), *_absent(specs), *_reasons(store, specs)], done
+        under_way = [point for run in rest if (point := store.checkpoint(run)[0])]
+        found.append(
+            _Progress(
+                name=spec.name,
+                id=spec.id,
+                runs=len(runs),
+                complete=len(complete),
+                under_way=len(under_way),
+                failed=sum(store.failure(run) is not None for run in rest),
+                episodes=sum(run.episodes for run in complete) + sum(point.episode for point in under_way),
+                total=sum(run.episodes for run in runs),
+                damaged=sum(store.damage(run) is not None for run in complete) if verify else None,
+            )
+        )
+    return found, [*_stale(store), *_absent(specs), *_reasons(store, specs)]
+
+
+def _table(store: Store, states: Sequence[_Progress]) -> Table:
+    from flexdome.cli.tables import plain_table
+
+    verified = any(state.damaged is not None for state in states)
+    heads = ["experiment", "id", "runs", "complete", "under way", "failed", "episodes"]
+    table = plain_table(f"Experiments in {store.path}", *heads, *(["damaged"] if verified else []))
+    for state in states:
+        counts = map(str, (state.runs, state.complete, state.under_way, state.failed))
+        episodes = f"{state.episodes:,} of {state.total:,}"
+        table.add_row(state.name, state.id, *counts, episodes, *([str(state.damaged)] if verified else []))
+    return table
 
 
 def _stale(store: Store) -> list[str]:
     """A line for every learner whose code has changed since it was run here."""
-    from flexdome.experiments.code import said_code
+    from flexdome.experiments.code import code_apart, said_code
 
-    counts: dict[tuple[str, str, str], int] = {}
+    found: dict[tuple[str, str, str, bool], set[str | None]] = {}
     for request in store.requests(lambda text: None):
         for run in store.stale(request):
-            former = said_code(request.code[run.learner.name])
-            key = run.learner.name, former, said_code(run.learner.code)
-            counts[key] = counts.get(key, 0) + 1
-    return [
-        f"stale: {count(number, 'run')} of {name} made by {former}; it is {now} now"
-        for (name, former, now), number in counts.items()
-    ]
+            then, now = request.code[run.learner.name], run.learner.code
+            codes = said_code(code_apart(then, now) or then), said_code(code_apart(now, then) or now)
+            found.setdefault((run.learner.name, *codes, store.has(run)), set()).add(store.former(request, run))
+    said = []
+    for (name, former, present, anew), ids in found.items():
+        rest = ", and they were computed anew" if anew else "; `flexdome run` computes them anew"
+        said.append(f"stale: {count(len(ids), 'run')} of {name} made by {former}; it is {present} now{rest}")
+    if any(anew for *_, anew in found):
+        said.append(f"`flexdome status {store.path} --discard-stale` removes what was computed anew since")
+    return said
 
 
 def _absent(specs: list[ExperimentSpec]) -> list[str]:

@@ -24,7 +24,7 @@ from flexdome.experiments.installation import fingerprint
 from flexdome.learners import LEARNERS, Entry, Learner
 from flexdome.learners.registry import GROUP, UNCLAIMED
 
-__all__ = ["Code", "code_of", "entry_of", "known_learners", "said_code"]
+__all__ = ["Code", "code_apart", "code_of", "entry_of", "known_learners", "said_code"]
 
 Code = dict[str, int | str]
 OURS = "flexdome"
@@ -80,6 +80,11 @@ def said_code(code: Mapping[str, int | str]) -> str:
     """``version 2, package my-package 1.0, sources 0123456789abcdef``."""
     names = sorted(code, key=lambda name: (name != "version", name))
     return ", ".join(f"{name} {code[name]}" for name in names)
+
+
+def code_apart(code: Mapping[str, int | str], other: Mapping[str, int | str]) -> Code:
+    """What of ``code`` is not the same in ``other``."""
+    return {name: value for name, value in code.items() if other.get(name) != value}
 
 
 def _usually_inside(id: str) -> Any:

@@ -187,14 +187,17 @@ class Store:
 
     def stale(self, request: Request) -> list[RunSpec]:
         """The runs of a request that are here as another code of their learner made them."""
-        found = []
-        for run in instance_of("request", request, Request).experiment.runs():
-            code = request.code.get(run.learner.name)
-            if code is not None and code != run.learner.code:
-                former = self.path / "runs" / run.id_by(code)
-                if is_folder(former) and is_file(former / MARKER):
-                    found.append(run)
-        return found
+        experiment = instance_of("request", request, Request).experiment
+        return [run for run in experiment.runs() if self.former(request, run) is not None]
+
+    def former(self, request: Request, run: RunSpec) -> str | None:
+        """The id under which a run of a request is here as another code of its learner made it; None: it is not."""
+        code = instance_of("request", request, Request).code.get(run.learner.name)
+        if code is None or code == run.learner.code:
+            return None
+        id = run.id_by(code)
+        folder = self.path / "runs" / id
+        return id if is_folder(folder) and is_file(folder / MARKER) else None
 
     def failure(self, run: RunSpec) -> Failure | None:
         """Why the run failed when it was last tried; None if it did not, or if the file that says so is damaged."""
@@ -287,11 +290,28 @@ class Store:
     def discard(self, run: RunSpec) -> None:
         """Remove everything that the store wrote of a run, its marker first."""
         if os.path.lexists(self.folder(run)):
-            folder = self._own_folder(run)
-            remove(folder / MARKER)
-            self._clear(folder)
-            with suppress(OSError):  # what is not ours stays, and so does its directory
-                folder.rmdir()
+            self._discard(self._own_folder(run))
+
+    def discard_stale(self) -> int:
+        """Remove what another code of a learner made and the present one has made anew; of how many runs.
+
+        A stale run that is not there anew stays, and so does one that is some experiment's as it is.
+        """
+        with self.writing():
+            requests = self.requests(lambda text: None)
+            present = {run.id for request in requests for run in request.experiment.runs()}
+            old = {self.former(request, run) for request in requests for run in self.stale(request) if self.has(run)}
+            for id in (gone := old - present - {None}):
+                folder = self.path / "runs" / str(id)
+                require_folder(folder)
+                self._discard(folder)
+        return len(gone)
+
+    def _discard(self, folder: Path) -> None:
+        remove(folder / MARKER)
+        self._clear(folder)
+        with suppress(OSError):  # what is not ours stays, and so does its directory
+            folder.rmdir()
 
     def append(
         self, run: RunSpec, columns: Mapping[str, npt.NDArray[Any]], learner: bytes, seconds: float = 0.0
