@@ -536,6 +536,12 @@ def test_a_ripple_far_from_the_threshold_is_no_oscillation():
     assert ripple.text.endswith("no oscillations come back, unlike in the paper.")
 
 
+@pytest.mark.parametrize(("flips", "said"), [(1, "unsafe 1 time, "), (2, "unsafe 2 times, ")])
+def test_one_change_between_safe_and_unsafe_is_one_time(flips, said):
+    steps = lambda t, seed: np.where((t > 500) & ((t <= 700) | (flips == 1)), 1.0, -1.0)  # noqa: E731
+    assert said in told({}, {"free": steps})[5][0].text
+
+
 def test_ablations_are_compared_with_the_setting_that_they_ablate():
     more = {"id": "flexdome", "label": "FlexDOME 5e-5", "options": {"margin_scale": 5e-5}}
     found = told({}, {}, PARTS.changed(learners=[*PARTS.learners, more]))

@@ -232,10 +232,11 @@ class _Case:
             False: "no oscillations come back, unlike in the paper",
             None: UNSETTLED,
         }
+        crossings = number(self.mean(other, "crossings"))
         text = (
             f"{self._subject(other)}: after the first tenth of the episodes its violation, {number(level)} at the end, "
             f"varies by {number(theirs)} (standard deviation about its trend) and changes between safe and unsafe "
-            f"{number(self.mean(other, 'crossings'))} times, against {number(ours)} and "
+            f"{crossings} {'time' if crossings == '1' else 'times'}, against {number(ours)} and "
             f"{number(self.mean(learner, 'crossings'))} of {learner}: {ends[holds]}."
         )
         return self._verdict(5, learner, holds, text)
