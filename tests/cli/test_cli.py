@@ -336,6 +336,27 @@ def test_tables_come_as_latex_csv_and_markdown(small, capsys):
     assert second.startswith(" in the same run: mean ± standard error of 2 pairs and 95 % interval\n\n| environment |")
 
 
+def test_compare_says_which_of_two_experiments_of_one_name_it_takes(small, capsys):
+    from flexdome.experiments import load_experiment
+
+    spec = load_experiment("small.toml")
+    first, second = (spec.changed(episodes=episodes, seeds=[0]) for episodes in (8, 9))
+    for episodes in ("8", "9"):
+        main(["run", "small.toml", "--workers", "0", "--episodes", episodes, "--seeds", "0"])
+    capsys.readouterr()
+    assert main(["compare", "small"]) == 0
+    captured = capsys.readouterr()
+    assert "small: 9 episodes" in captured.out
+    assert captured.err == (
+        f"flexdome: small is small-{second.id} (9 episodes, 1 seed, 2 learners), the latest of 2 in results; "
+        f"give NAME-ID for another: small-{first.id} (8 episodes, 1 seed, 2 learners)\n"
+    )
+    assert main(["compare", f"small-{first.id}"]) == 0
+    captured = capsys.readouterr()
+    assert "small: 8 episodes" in captured.out
+    assert not captured.err
+
+
 def test_csv_with_a_baseline_is_one_table_of_numbers(small, capsys):
     main(["run", "small.toml", "--workers", "0"])
     capsys.readouterr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -178,7 +179,6 @@ def compute(
     force: bool = False,
 ) -> None:
     """Run what is missing, with a progress display; failures are an error after everything else is done."""
-    import sys
     import time
 
     from flexdome.cli.progress import Display, clock
@@ -209,14 +209,25 @@ def remembered(text: str, store: Store) -> ExperimentSpec:
 
     if Path(text).suffix == ".toml":
         return find_experiment(text)
-    found = {key: spec for spec in store.experiments(warn) for key in (spec.name, f"{spec.name}-{spec.id}")}
+    specs = store.experiments(warn)
+    same = [spec for spec in specs if spec.name == text]
+    if len(same) > 1:
+        others = "; ".join(f"{spec.name}-{spec.id} ({_size(spec)})" for spec in same[:-1])
+        print(
+            f"flexdome: {text} is {text}-{same[-1].id} ({_size(same[-1])}), the latest of {len(same)} in {store.path}; "
+            f"give NAME-ID for another: {others}",
+            file=sys.stderr,
+        )
+    found = {key: spec for spec in specs for key in (spec.name, f"{spec.name}-{spec.id}")}
     return found[text] if text in found else find_experiment(text)
+
+
+def _size(spec: ExperimentSpec) -> str:
+    return f"{spec.episodes:,} episodes, {count(len(spec.seeds), 'seed')}, {count(len(spec.learners), 'learner')}"
 
 
 def warn(text: str) -> None:
     """Say what was left out, and why."""
-    import sys
-
     print(f"flexdome: skipped: {text}", file=sys.stderr)
 
 
