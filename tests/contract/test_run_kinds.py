@@ -48,6 +48,7 @@ def test_what_is_public_is_listed_by_hand_too() -> None:
     common = {"observe", "policy", "multipliers", "mixture", "episode", "problem"}
     common |= {"beliefs", "visits", "preload", "save", "set_thresholds", "act", "certify", "export", "status"}
     common |= {"checked_episode", "checked_episodes", "count_episode", "initial", "take_thresholds"}
+    common |= {"checked_thresholds"}
     own = {"flexdome": {"schedule"}, "anchordome": {"schedule"}, "proxdome": {"reserve", "coins", "refuted"}}
     own["optcmdp"] = {"draws", "steady", "settle", "thresholds", "planned_at", "planned_values"}
     for name in FAMILIES:

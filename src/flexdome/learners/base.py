@@ -185,15 +185,29 @@ class Learner(ABC):
         Where the problem has quantities, these are their limits and thresholds, in their units. NaN makes a threshold
         one that is estimated from its samples (0 until there is one, as in the first episode). ``slater_gap`` replaces
         the bound on the Slater gap in ``problem``, where the old one no longer holds; what was derived from it when the
-        learner was made (the dual box, the schedules) stays.
+        learner was made (the dual box, the schedules) stays. Thresholds that a known safe policy, where one was given,
+        does not exceed are refused, and change nothing.
         """
-        self.take_thresholds(self._problem.as_thresholds(thresholds), slater_gap)
+        self.take_thresholds(self.checked_thresholds(self._problem.as_thresholds(thresholds), slater_gap), slater_gap)
+
+    def checked_thresholds(self, alpha: Float, slater_gap: float | None = None) -> Float:
+        """``alpha`` (m,), as inside; thresholds that this learner cannot go on with are refused."""
+        from flexdome.learners.safe_policy import refuse_without_room
+        from flexdome.planning import SafePolicy
+
+        safe, changed = getattr(self, "safe_policy", None), self._with_thresholds(alpha, slater_gap)
+        if isinstance(safe, SafePolicy):
+            refuse_without_room(changed, np.atleast_1d(safe.utilities))
+        return changed.thresholds
+
+    def _with_thresholds(self, alpha: Float, slater_gap: float | None) -> Problem:
+        gap = self._problem.known_slater_gap if slater_gap is None else slater_gap
+        return self._problem.changed(thresholds=alpha, slater_gap=gap, slater_gap_exact=False)
 
     @changing
     def take_thresholds(self, alpha: Float, slater_gap: float | None = None) -> None:
-        """What :meth:`set_thresholds` does, with (m,) thresholds as inside whatever the units of the problem are."""
-        gap = self._problem.known_slater_gap if slater_gap is None else slater_gap
-        self._problem = changed = self._problem.changed(thresholds=alpha, slater_gap=gap, slater_gap_exact=False)
+        """What :meth:`set_thresholds` does with thresholds (m,) that were checked, or that a journal has."""
+        self._problem = changed = self._with_thresholds(alpha, slater_gap)
         self.threshold_changes.append((self.episode, [float(alpha) for alpha in changed.thresholds]))
         self.thresholds_changed()
 

@@ -17,7 +17,7 @@ from flexdome.learners.programs.transition_sets import Estimates
 from flexdome.planning import SafePolicy
 from flexdome.planning.evaluation import evaluate_batch
 
-__all__ = ["as_safe_policy", "safe_policy_values", "stored_safe_policy"]
+__all__ = ["as_safe_policy", "refuse_without_room", "safe_policy_values", "stored_safe_policy"]
 
 HOW = "fd.safe_policy(cmdp, slack) makes one for experiments, fd.SafePolicy(policy, utilities) holds your own"
 
@@ -48,13 +48,18 @@ def as_safe_policy(learner: str, problem: Problem, given: Any) -> SafePolicy:
             f"safe_policy.utilities has shape {utilities.shape}; there are m = {problem.constraints} constraints"
         )
     check_range("safe_policy.utilities", utilities, 0.0, problem.horizon * (1.0 + 1e-9))
+    refuse_without_room(problem, utilities)
+    return SafePolicy(frozen(policy), frozen(utilities))
+
+
+def refuse_without_room(problem: Problem, utilities: Float) -> None:
+    """An error where a safe policy's utilities (m,) do not exceed the known thresholds of ``problem``."""
     for i, (utility, alpha) in enumerate(zip(utilities, problem.thresholds, strict=True)):
         if not np.isnan(alpha) and utility <= alpha:
             raise ValidationError(
                 f"safe_policy.utilities[{i}] is {shown(float(utility))}; it must exceed the threshold, {alpha:g}: "
                 "the policy must be safe with room to spare"
             )
-    return SafePolicy(frozen(policy), frozen(utilities))
 
 
 def stored_safe_policy(safe: SafePolicy) -> dict[str, list[Any]]:

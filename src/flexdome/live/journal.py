@@ -138,11 +138,9 @@ class Journal:
     def set_thresholds(self, thresholds: npt.ArrayLike, slater_gap: float | None = None) -> None:
         """Change the known thresholds from the next episode on (:meth:`Learner.set_thresholds`)."""
         self._check()
-        known = self.learner.problem
-        alpha = known.as_thresholds(thresholds)
+        asked = self.learner.problem.as_thresholds(thresholds)
         gap = np.nan if slater_gap is None else as_float("slater_gap", slater_gap)
-        bound = known.known_slater_gap if slater_gap is None else slater_gap
-        known.changed(thresholds=alpha, slater_gap=bound, slater_gap_exact=False)  # refused before it is written
+        alpha = self.learner.checked_thresholds(asked, slater_gap)  # refused before it is written
         body = np.append(alpha, gap).astype("<f8").tobytes()
         self._tell(THRESHOLDS, body, lambda: self.learner.take_thresholds(alpha, slater_gap))
 

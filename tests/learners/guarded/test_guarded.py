@@ -351,12 +351,36 @@ def test_a_promise_that_is_kept_is_not_refuted():
         fd.simulate(learner, cmdp, seed=seed)
 
 
-def test_thresholds_that_nothing_meets_leave_the_safe_policy():
+@pytest.mark.parametrize("kind", [fd.SureDOME, Guarded])
+def test_thresholds_that_the_safe_policy_does_not_exceed_are_refused_and_change_nothing(kind):
     cmdp = known_small()
-    learner = guarded(cmdp)
-    learner.set_thresholds(np.full(2, 3.9), 0.05)
-    assert (learner.policy == safe_of(cmdp).policy).all()
-    assert "not shown safe" in str(learner.status())
+    learner, twin = (kind(cmdp.problem(), episodes=200, safe_policy=safe_of(cmdp)) for _ in range(2))
+    with pytest.raises(fd.ValidationError, match=r"safe_policy.utilities\[0\] is .*must exceed the threshold, 3\.9"):
+        learner.set_thresholds(np.full(2, 3.9), 0.05)
+    assert learner.threshold_changes == []
+    assert learner.problem is learner.first_problem
+    for one in (learner, twin):
+        fd.simulate(one, cmdp, 100, seed=2)
+    assert str(learner.status()) == str(twin.status())
+    assert (learner.policy == twin.policy).all()
+
+
+def test_thresholds_that_the_learner_inside_refuses_change_nothing_of_its_guard():
+    cmdp = known_small()
+    inside = fd.make_learner("dope", cmdp.problem(), episodes=10, safe_policy=safe_of(cmdp, 0.2))
+    learner = fd.Guard(inside, safe_of(cmdp, 0.6))
+    with pytest.raises(fd.ValidationError, match="must exceed the threshold"):
+        learner.set_thresholds(0.5 * (inside.safe_policy.utilities + learner.safe_policy.utilities))
+    assert learner.threshold_changes == inside.threshold_changes == []
+    assert learner.problem is learner.first_problem
+
+
+def test_a_range_that_cannot_be_is_refused_before_a_threshold_is_sampled():
+    cmdp = known_small()
+    learner = guarded(cmdp, threshold_range=[(5.0, 1.0), (0.0, 4.0)])
+    with pytest.raises(fd.ValidationError, match="threshold_range of threshold 0"):
+        learner.set_thresholds([np.nan, cmdp.alpha[1]])
+    assert learner.threshold_changes == []
 
 
 def test_sampled_thresholds_are_bounded_from_above():

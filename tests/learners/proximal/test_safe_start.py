@@ -136,11 +136,31 @@ def test_a_file_brings_back_the_safe_policy_and_the_draws(tmp_path: Path) -> Non
     assert again.status().weight == learner.status().weight
 
 
-def test_a_threshold_above_the_safe_policy_leaves_nothing_to_draw() -> None:
+def test_a_threshold_that_the_safe_policy_does_not_exceed_is_refused_and_changes_nothing() -> None:
+    cmdp, learner = made("independent-v1", 10)
+    _, twin = made("independent-v1", 10)
+    assert learner.safe_policy is not None
+    for one in (learner, twin):
+        fd.simulate(one, cmdp, 50, seed=1)
+    for above in (0.0, 0.1):
+        with pytest.raises(fd.ValidationError, match=r"safe_policy.utilities\[0\] is .*must exceed the threshold"):
+            learner.set_thresholds(learner.safe_policy.utilities + above)
+    assert learner.threshold_changes == []
+    assert learner.problem is learner.first_problem
+    assert str(learner.status()) == str(twin.status())
+    fd.simulate(learner, cmdp, 50, seed=1)
+    fd.simulate(twin, cmdp, 50, seed=1)
+    assert (learner.policy == twin.policy).all()
+
+
+def test_a_journal_does_not_record_a_threshold_that_the_safe_policy_does_not_exceed(tmp_path: Path) -> None:
     _, learner = made("independent-v1", 10)
     assert learner.safe_policy is not None
-    learner.set_thresholds(learner.safe_policy.utilities + 0.1)
-    assert learner.status().weight == 0.0
+    with fd.Journal(tmp_path, learner) as journal:
+        before = (tmp_path / "journal.log").read_bytes()
+        with pytest.raises(fd.ValidationError, match="must exceed the threshold"):
+            journal.set_thresholds(learner.safe_policy.utilities)
+        assert (tmp_path / "journal.log").read_bytes() == before
 
 
 @pytest.mark.parametrize(

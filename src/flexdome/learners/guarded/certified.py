@@ -165,6 +165,11 @@ class Certified(Learner):
         note_samples(after, means)
         return after.rows
 
+    def checked_thresholds(self, alpha: Float, slater_gap: float | None = None) -> Float:
+        """``alpha`` (m,), as inside; those that the safe policy or what was declared does not fit are refused."""
+        as_laws(self._with_thresholds(alpha, slater_gap), *self._declared)
+        return super().checked_thresholds(alpha, slater_gap)
+
     # -- what is told --------------------------------------------------------------------------------------------------
 
     def _being_certified(self) -> bool:

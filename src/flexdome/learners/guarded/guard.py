@@ -169,6 +169,12 @@ class Guarded(Certified):
             self.ledger.book.places[UNTIL] = self.episode
             self.settle()
 
+    def checked_thresholds(self, alpha: Float, slater_gap: float | None = None) -> Float:
+        """``alpha`` (m,), as inside; thresholds that the guard or the learner inside cannot take are refused."""
+        checked = super().checked_thresholds(alpha, slater_gap)
+        gap = self.problem.known_slater_gap if slater_gap is None else slater_gap
+        return self.learner.checked_thresholds(checked, gap)
+
     def thresholds_changed(self) -> None:
         """Tell the learner inside, and decide anew what is played."""
         self.laws = self._as_laws()
