@@ -26,6 +26,10 @@ def folder(tmp_path_factory):
     fd.simulate(learner, cmdp)
     learner.save(root / "learner.npz")
     save_episodes(root / "fresh.npz", problem, fd.play(learner.policy, cmdp, 500))
+    away = fd.CMDP(
+        cmdp.transitions, cmdp.rewards, cmdp.utilities, cmdp.alpha, [0.0, 0.5, 0.5, *[0.0] * (cmdp.states - 3)]
+    )
+    save_episodes(root / "away.npz", away.problem(), fd.play(uniform, away, 500))
     return root
 
 
@@ -36,6 +40,7 @@ def folder(tmp_path_factory):
         (["policy.npz", "--episodes", "own.npz", "--environment", "media-v1"], "constraint 0: certified safe"),
         (["policy.npy", "--episodes", "own.npz", "--environment", "cmdp.npz", "--delta", "0.01"], "confidence 0.99"),
         (["policy.npy", "--episodes", "own.npz", "--thresholds", "6"], "UNSAFE with confidence 0.95"),
+        (["uniform.npy", "--episodes", "away.npz", "--thresholds", "1"], "safe with confidence 0.95, from 500"),
         (["policy.npy", "--episodes", "said.npz", "--thresholds", "5"], "method 'reweighted'"),
         (["policy.npy", "--episodes", "other.npz", "--thresholds", "5", "--played-by", "uniform.npy"], "'reweighted'"),
         (

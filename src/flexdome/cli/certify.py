@@ -96,6 +96,8 @@ def _read(path: Path) -> tuple[Float, object | None]:
 
 
 def _problem(pi: Float, environment: str | None, seed: int, thresholds: tuple[float, ...], chosen: bool) -> Problem:
+    import numpy as np
+
     import flexdome as fd
 
     if (environment is None) is (not thresholds):
@@ -113,7 +115,7 @@ def _problem(pi: Float, environment: str | None, seed: int, thresholds: tuple[fl
     if pi.ndim != 3:
         raise fd.ValidationError(f"policy has shape {pi.shape}; it must be (H, S, A)")
     H, S, A = pi.shape
-    return fd.Problem(S, A, H, initial=0, thresholds=list(thresholds), slater_gap=_gap(max(thresholds), H))  # type: ignore[arg-type]
+    return fd.Problem(S, A, H, thresholds=np.array(thresholds))  # where episodes begin is as the log says
 
 
 def _gap(alpha: float, horizon: int) -> float:
