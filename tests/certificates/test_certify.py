@@ -121,6 +121,35 @@ def test_a_threshold_of_zero_is_met_by_every_policy_and_one_of_the_horizon_only_
     assert verdict.verdict == "not yet"
 
 
+@pytest.mark.parametrize("what", ["the reward", "constraint 1", "the threshold of constraint 1"])
+def test_any_bounds_that_cross_head_the_certificate_and_withhold_safe_of_all(what):
+    sampled = "threshold" in what
+    problem = fd.Problem(1, 1, 1, thresholds=[0.2, np.nan if sampled else 0.2])
+    n = 400
+    high, falling = np.full(n, 0.9), np.repeat([0.9, 0.1], n // 2)
+    rewards = falling if what == "the reward" else high
+    second = falling if what == "constraint 1" else high
+    samples = np.stack([high, falling], axis=1) if sampled else None
+    utilities = np.stack([high, second], axis=1)[..., None]
+    zeros = np.zeros((n, 1), dtype=np.int64)
+    data = Recorded.from_arrays(problem, zeros, zeros, rewards[:, None], utilities, samples)
+    said = fd.certify(np.ones((1, 1, 1)), problem, data, threshold_range=(0.0, 1.0))
+    head = str(said).splitlines()[0]
+    assert said.crossed == (what,)
+    assert head.startswith(f"the episodes are not of one policy in one unchanging plant: the bounds of {what} cross")
+    assert not said.safe
+    assert "certified safe" not in str(said)
+    assert said.verdicts[0].lower >= 0.2
+
+
+def test_a_model_that_is_known_whole_does_not_cross_by_rounding():
+    cmdp = fd.make_cmdp("multi-v1", states=7, actions=3, horizon=9)
+    problem = cmdp.problem(reveal=("rewards", "utilities", "transitions"))
+    for seed in range(20):
+        policy = np.random.default_rng(seed).dirichlet(np.ones(3), (9, 7))
+        assert fd.certify(policy, problem, [], method="model").crossed == ()
+
+
 def test_bounds_that_cross_certify_nothing():
     problem = fd.Problem(1, 1, 1, 0, [0.5], 0.1)
     totals = np.r_[np.ones(2000), np.zeros(20_000)][:, None]

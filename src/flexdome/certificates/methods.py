@@ -39,7 +39,7 @@ from flexdome.certificates import kernels, weight_kernels
 from flexdome.certificates.model_set import Seen, model_set, values_over
 from flexdome.certificates.recorded import Recorded, as_recorded
 from flexdome.certificates.thresholds import HOW, TUNED, Laws, as_laws
-from flexdome.certificates.verdict import MOST, Certificate, Verdict, decide
+from flexdome.certificates.verdict import MOST, ROUNDING, Certificate, Verdict, decide
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.mask import refuse_forbidden
 from flexdome.cmdp.problem import as_problem
@@ -299,6 +299,7 @@ def _by_model(
         parts = values_over(problem, models, np.ascontiguousarray(policy))
         for total, part in zip((low, high, centre), parts, strict=True):
             total += weight * part
+    high = np.where(low - high <= ROUNDING * problem.horizon, np.maximum(low, high), high)  # one model, rounded
     if isinstance(seen, Seen):
         n = seen.episodes
         alpha_low, alpha_high = laws.bounds_from_sums(seen.alpha_sum, seen.alpha_count, share)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,11 @@ SAFE, UNSAFE, NOT_YET, VACUOUS = "certified safe", "certified unsafe", "not yet"
 MOST = 1e12  # episodes: beyond, no number is named
 ROUNDING = 1e-12  # of H
 PLAIN = Units(None, (), 1)
+REFUTED = {
+    "episodes": "the episodes are not of one policy in one unchanging plant",
+    "reweighted": "the episodes are not of the policies named in one unchanging plant",
+    "model": "the episodes are not of one unchanging plant",
+}
 
 
 @dataclass(frozen=True)
@@ -82,14 +87,33 @@ class Certificate:
     verdicts: tuple[Verdict, ...]
     units: Units = PLAIN
 
+    def __post_init__(self) -> None:
+        if self.crossed:
+            why = f"safe is withheld: the bounds of {' and '.join(self.crossed)} cross"
+            kept = (replace(one, verdict=NOT_YET, why=why) if one.verdict == SAFE else one for one in self.verdicts)
+            object.__setattr__(self, "verdicts", tuple(kept))
+
+    @property
+    def crossed(self) -> tuple[str, ...]:
+        """What has a lower bound above its upper one; any refutes ``assumptions``, and nothing is certified safe."""
+        units, names = self.units, []
+        if self.value[0] > self.value[1]:
+            names.append("the reward" if units.reward is None else units.reward.name)
+        for one in self.verdicts:
+            if one.lower > one.upper:
+                names.append(units.name(one.constraint))
+            if one.threshold_lower > one.threshold_upper:
+                names.append(f"the {units.threshold(one.constraint)} of {units.name(one.constraint)}")
+        return tuple(names)
+
     @property
     def safe(self) -> bool:
-        """Whether every constraint is certified safe."""
-        return all(verdict.verdict == SAFE for verdict in self.verdicts)
+        """Whether every constraint is certified safe, and no bounds cross."""
+        return not self.crossed and all(verdict.verdict == SAFE for verdict in self.verdicts)
 
     @property
     def unsafe(self) -> bool:
-        """Whether some constraint is certified unsafe."""
+        """Whether some constraint is certified unsafe; where bounds cross, that some of the episodes were."""
         return any(verdict.verdict == UNSAFE for verdict in self.verdicts)
 
     @property
@@ -112,7 +136,10 @@ class Certificate:
         return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
     def __str__(self) -> str:
-        if self.safe:
+        if self.crossed:
+            names = " and ".join(self.crossed)
+            head = f"{REFUTED[self.method]}: the bounds of {names} cross (confidence {1.0 - self.delta:.6g})"
+        elif self.safe:
             head = f"safe with confidence {1.0 - self.delta:.6g}"
         elif self.unsafe:
             head = f"UNSAFE with confidence {1.0 - self.delta:.6g}"
@@ -135,6 +162,8 @@ def decide(
     (lower, upper), H = bounds, float(units.horizon)
     if lower > upper:
         verdict, why = NOT_YET, "the bounds cross: these are not episodes of one policy in one unchanging plant"
+    elif alpha[0] > alpha[1]:
+        verdict, why = NOT_YET, "the bounds of its threshold cross: its samples are not of one law, or not as declared"
     elif lower >= alpha[1]:
         verdict, why = SAFE, ""
     elif upper < alpha[0]:
