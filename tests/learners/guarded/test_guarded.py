@@ -447,6 +447,14 @@ def test_status_reads_well():
     assert "with confidence 0.95, threshold 5" in learner.status().text(verbose=True)
 
 
+@pytest.mark.parametrize(("short", "shown"), [(4.5e-16, True), (1e-9, False)])
+def test_a_mixture_is_shown_safe_but_for_rounding(short, shown):
+    cmdp = fd.make_cmdp("media-v1")
+    status = guarded(cmdp).status()
+    told = str(dataclasses.replace(status, bounds=status.thresholds - short))
+    assert ("not shown safe" not in told) is shown
+
+
 def test_transitions_that_are_the_same_at_every_step_may_be_revealed():
     cmdp = fd.make_cmdp("media-v1")
     safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))

@@ -9,6 +9,8 @@ from flexdome.cmdp.validation import Float
 
 __all__ = ["GuardStatus"]
 
+ROUNDING = 1e-12  # of H: a mixture is made so that its bounds are the thresholds
+
 
 @dataclass(frozen=True)
 class GuardStatus:
@@ -53,7 +55,7 @@ class GuardStatus:
             surely = f" with confidence {1.0 - self.delta:g}" if verbose else ""
             units = self.units
             shown = f"{units.least(i)} {units.total(i, low)}{surely}, {units.threshold(i)} {units.total(i, alpha)}"
-            safe = "" if low >= alpha else ": not shown safe"
+            safe = "" if low >= alpha - ROUNDING * units.horizon else ": not shown safe"
             lines.append(f"  {units.name(i)}: {units.utility(i)}{shown}{safe}")
         count = f"; {self.frozen} proposed, {self.bases} shown safe" if verbose else ""
         lines.append(f"  estimated reward {self.units.earned(self.reward)}{count}")
