@@ -400,13 +400,21 @@ def test_sampled_thresholds_are_bounded_from_above():
     assert ((scaled.thresholds < cmdp.horizon) & (scaled.thresholds > cmdp.alpha)).all()
 
 
-def test_a_sample_outside_its_range_is_refused_whole():
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (None, r"thresholds\[1\] has the mean 9 in this episode; nothing is declared .* assumed to lie in \[0, H\] = "),
+        ((0.0, 5.0), r"threshold_range says that samples lie in \[0, 5\]"),
+    ],
+)
+def test_a_sample_outside_its_range_is_refused_whole(declared, message):
     cmdp = small_cmdp()
-    learner = guarded(cmdp)
+    learner = guarded(cmdp, threshold_range=declared)
     log = fd.play(learner.policy, cmdp, episodes=1)
     bad = fd.Episode(log.states[0], log.actions[0], log.observed[0, 0], log.observed[0, 1:], np.array([0.0, 9.0]))
-    with pytest.raises(fd.ValidationError, match="threshold_range says that samples lie in"):
+    with pytest.raises(fd.ValidationError, match=message) as error:
         learner.observe(bad)
+    assert ("pass threshold_range=(low, high)" in str(error.value)) is (declared is None)
     assert learner.episode == 0
     assert learner.visits.sum() == 0.0
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flexdome.certificates import kernels as sequences
-from flexdome.certificates.thresholds import ROUNDING, TUNED, Laws, as_laws, declared_numbers
+from flexdome.certificates.thresholds import HOW, ROUNDING, TUNED, Laws, as_laws, declared_numbers
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.mask import refuse_forbidden
 from flexdome.cmdp.validation import Float, frozen
@@ -161,7 +161,7 @@ class Certified(Learner):
         after, means = self.samples(self._sampled.copy()), samples.mean(axis=1)
         bad = refused(after, means)
         if bad >= 0:
-            raise self.laws.outside(float(means[bad]), 0, bad)
+            raise self._outside(float(means[bad]), bad)
         note_samples(after, means)
         return after.rows
 
@@ -169,6 +169,15 @@ class Certified(Learner):
         """``alpha`` (m,), as inside; those that the safe policy or what was declared does not fit are refused."""
         as_laws(self._with_thresholds(alpha, slater_gap), *self._declared)
         return super().checked_thresholds(alpha, slater_gap)
+
+    def _outside(self, mean: float, i: int) -> ValidationError:
+        """The error for an episode whose mean sample of threshold i is not where it is declared, or assumed, to be."""
+        if not as_laws(self.problem, *self._declared).silent[i]:
+            return self.laws.outside(mean, 0, i)
+        return ValidationError(
+            f"thresholds[{i}] has the mean {mean:.6g} in this episode; nothing is declared of its samples, so that "
+            f"their mean is assumed to lie in [0, H] = [0, {self.problem.horizon}] in every episode: {HOW}"
+        )
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
