@@ -60,6 +60,8 @@ def check_learner(
 ) -> list[str]:
     """Check a learner class on a small CMDP (or on yours); the sentences that were checked come back.
 
+    After them comes what could not be seen, if anything: a learner may randomise, and draw nothing in so few episodes.
+
     A learner that breaks some gets one :class:`~flexdome.simulation.check.CheckError` with all of them: what was seen,
     and in which methods.
 
@@ -94,7 +96,7 @@ def check_learner(
     failures = [failure] if failure else [found for rule in METHODS if (found := _failure(rule, subject))]
     if failures:
         raise _error(learner, failures) from next((one.error for one in failures if one.error), None)
-    return [str(rule.__doc__) for rule in METHODS]
+    return [*(str(rule.__doc__) for rule in METHODS), *subject.notes]
 
 
 def _failure(rule: Rule, subject: Subject) -> Failure | None:

@@ -277,10 +277,17 @@ def test_they_pass_the_checker(inside):
 
 
 @pytest.mark.parametrize("inside", ["suredome", "guard"])
-def test_they_pass_the_checker_where_thresholds_are_sampled(inside):
+def test_they_pass_the_checker_with_its_defaults(inside):
     """Sixty samples bound a threshold too loosely for any draw: the safe policy alone is played."""
-    more = {"inside": "flexdome"} if inside == "guard" else {}
-    assert fd.check_learner(fd.LEARNERS[inside].load(), small_cmdp(), randomises=False, **more)
+    *_, last = fd.check_learner(fd.LEARNERS[inside].load())
+    assert "could not be seen" in last
+
+
+def test_a_learner_with_a_mixture_that_does_not_draw_from_it_breaks_a_rule():
+    cmdp = known_small()
+    same = type("Same", (fd.SureDOME,), {"coins": lambda self, count: np.full(count, 0.5)})
+    with pytest.raises(fd.FlexDOMEError, match="four seeds of its own gave the same run"):
+        fd.check_learner(same, cmdp, safe_policy=safe_of(cmdp, 0.99))
 
 
 def test_a_guard_around_a_learner_comes_back_from_its_file(tmp_path):

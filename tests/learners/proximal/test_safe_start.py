@@ -11,6 +11,7 @@ import flexdome as fd
 from flexdome.certificates import LowerSequence
 from flexdome.certificates.kernels import BOUND
 from flexdome.learners.proximal.proxdome import ProxDOME
+from flexdome.simulation.check import small_cmdp
 from runs import World
 
 SMALL = {"states": 4, "actions": 3, "horizon": 3}
@@ -53,6 +54,8 @@ def test_it_keeps_every_rule_of_a_learner() -> None:
     cmdp = fd.make_cmdp("paper-v1", seed=3, **SMALL)
     safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
     fd.check_learner(fd.ProxDOME, cmdp, randomises=True, safe_policy=safe)
+    small = small_cmdp()
+    fd.check_learner(fd.ProxDOME, small, safe_policy=fd.safe_policy(small, 0.5 * fd.slater_gap(small)))
 
 
 @pytest.mark.parametrize("name", ["paper-v1", "opposed-v1", "bernoulli-v1", "paper-stochastic-v1", "inventory-v1"])
