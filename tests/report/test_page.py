@@ -25,7 +25,9 @@ from flexdome.experiments import (
 from flexdome.report import make_page, write_report
 from flexdome.report import page as page_module
 from flexdome.report.again import command, curve_toml
+from flexdome.report.common import beaten_by
 from flexdome.report.markup import as_json, element
+from flexdome.report.sentences import notices
 
 HOSTILE = "</script><script>window.broken=1</script>"
 VOID = {"meta", "img", "input", "br", "link"}
@@ -192,15 +194,49 @@ def test_what_is_missing_is_said_and_nothing_is_read_from_nothing(tmp_path, stor
     with pytest.raises(FlexDOMEError, match="holds no experiment"):
         make_page(Store(tmp_path / "empty"))
     (spec,) = (spec for spec in store.experiments() if spec.name == "plain")
-    part = Store(tmp_path / "part")
+    part = Store(tmp_path / "begun")
     with part.writing():
         part.remember(spec)
         with pytest.raises(FlexDOMEError, match="holds no complete run"):
             make_page(part)
-        for run in [run for run in spec.runs() if run.seed != 1]:
-            columns = {name: store.read(run)[name].to_numpy() for name in store.read(run).columns}
-            part.finish(run, columns, {})
+    runs = [(learner.name, seed) for learner in spec.learners for seed in (0, 2)]
+    part, _ = part_of(store, tmp_path / "part", runs)
     assert "2 of 6 runs are not there yet" in make_page(part).html
+
+
+def part_of(store, path, runs, like=lambda run: run):
+    """A store with some runs of "plain"; ``like`` says whose numbers a run has."""
+    (spec,) = (spec for spec in store.experiments() if spec.name == "plain")
+    part = Store(path)
+    everything = {(run.learner.name, run.seed): run for run in spec.runs()}
+    with part.writing():
+        part.remember(spec)
+        for learner, seed in runs:
+            frame = store.read(everything[like((learner, seed))])
+            columns = {name: frame[name].to_numpy() for name in frame.columns}
+            part.finish(everything[learner, seed], columns, {})
+    return part, spec
+
+
+def test_learners_are_compared_over_the_runs_that_both_have(tmp_path, store):
+    """Vanilla PD has FlexDOME's numbers, but one seed alone: neither is better."""
+    runs = [*(("FlexDOME", seed) for seed in (0, 1, 2)), ("Vanilla PD", 1)]
+    part, spec = part_of(store, tmp_path / "part", runs, like=lambda run: ("FlexDOME", run[1]))
+    results = aggregate(part, spec, skip_missing=True)
+    text = "".join(Reader(make_page(part).html).words)
+    assert "over the 1 run that every learner has, FlexDOME and Vanilla PD are equal and best in both" in text
+    assert set(map(tuple, beaten_by(results.finals).values())) == {()}
+    assert text.count("beaten by nobody") == 2
+    (told,) = json.loads(Reader(make_page(part).html).scripts[0])["experiments"]
+    assert told["alike"] == []
+    assert {name: row["n"] for name, row in told["pareto"]["paper-v1"].items()} == {"FlexDOME": 3, "Vanilla PD": 1}
+
+
+def test_learners_without_a_common_run_are_not_compared(tmp_path, store):
+    part, spec = part_of(store, tmp_path / "part", [("FlexDOME", 0), ("Vanilla PD", 1)])
+    lines = notices(aggregate(part, spec, skip_missing=True))
+    assert "On paper-v1 no run is one that every learner has, so that nobody is called the best." in lines
+    assert not any("best in both" in line or "lowest" in line for line in lines)
 
 
 def test_one_seed_has_no_intervals_and_the_page_says_so(tmp_path):

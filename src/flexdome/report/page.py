@@ -19,6 +19,7 @@ from flexdome.cmdp.archive import as_path, write_whole
 from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, Store
 from flexdome.figures import styles_for
+from flexdome.report.common import common_runs
 from flexdome.report.document import document
 from flexdome.report.markup import Markup
 from flexdome.report.run_curves import Detail, count_curves, curves_of, label_of
@@ -137,6 +138,9 @@ def _data(spec: ExperimentSpec, results: Results, numbers: pl.DataFrame) -> dict
             row["mean"],
             row["se"] or 0.0,
         ]
+        pareto[row["environment"]][row["learner"]]["n"] = row["n"]
+    shared = common_runs(results.finals)["environment"].value_counts()
+    whole = results.finals["environment"].value_counts()
     return {
         "name": spec.name,
         "episodes": spec.episodes,
@@ -145,6 +149,7 @@ def _data(spec: ExperimentSpec, results: Results, numbers: pl.DataFrame) -> dict
             for name in names
         ],
         "pareto": pareto,
+        "alike": [row[0] for row in shared.join(whole, on=["environment", "count"]).sort("environment").iter_rows()],
         "pairs": _pairs(results),
         "paired": [[metric, SHOWN[metric]] for metric in PAIRED],
     }

@@ -11,8 +11,9 @@ import polars as pl
 from flexdome.analysis import Results, table1
 from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, RunSpec, Store
-from flexdome.figures import pareto_front, table_cells
+from flexdome.figures import table_cells
 from flexdome.report.again import command, curve_toml
+from flexdome.report.common import MOST_NAMES, beaten_by, listed
 from flexdome.report.markup import Markup, element, joined, table
 from flexdome.report.run_curves import Detail
 from flexdome.report.sentences import notices
@@ -41,7 +42,7 @@ def section(
         element("p", spec.description, class_="lead") if spec.description else "",
         element("p", facts, class_="facts"),
         element("h3", "What to notice"),
-        element("ul", *(element("li", text) for text in notices(results, numbers))),
+        element("ul", *(element("li", text) for text in notices(results))),
     ]
     if said:
         held = sum(mark == "holds" for mark, _ in said)
@@ -59,7 +60,7 @@ def section(
         element("h3", "Final numbers"),
         _finals(results, numbers),
         element("h3", "Regret against violation, in numbers"),
-        _pareto(numbers),
+        _pareto(results, numbers),
         element("h3", "What is behind every curve"),
         _behind(spec, results, store),
     ]
@@ -85,17 +86,21 @@ def _finals(results: Results, numbers: pl.DataFrame) -> Markup:
     return table(caption, head, rows, named=2)
 
 
-def _pareto(numbers: pl.DataFrame) -> Markup:
+def _pareto(results: Results, numbers: pl.DataFrame) -> Markup:
+    wide = numbers.pivot("metric", index=["environment", "learner", "n"], values="mean")
+    beaten = beaten_by(results.finals)
     rows = []
-    for (environment,), group in numbers.group_by(["environment"], maintain_order=True):
-        wide = group.pivot("metric", index="learner", values="mean")
-        front = pareto_front(wide.select("strong_regret", "strong_violation").to_numpy())
-        for k, row in enumerate(wide.iter_rows(named=True)):
-            verdict = "beaten by nobody in both" if k in front else "beaten or equalled in both"
-            points = (_number(row["strong_regret"]), _number(row["strong_violation"]))
-            rows.append((row["learner"], environment, *points, verdict))
-    head = ("Learner", "Environment", "Strong regret", "Strong violation", "Place")
-    return table("Mean strong regret and violation, and who is on the Pareto front.", head, rows, named=2)
+    for row in wide.iter_rows(named=True):
+        others = beaten[row["environment"], row["learner"]]
+        place = f"beaten by {listed(others, MOST_NAMES)}" if others else "beaten by nobody"
+        points = (_number(row["strong_regret"]), _number(row["strong_violation"]))
+        rows.append((row["learner"], row["environment"], str(row["n"]), *points, place))
+    head = ("Learner", "Environment", "Runs", "Strong regret", "Strong violation", "Place")
+    caption = (
+        "Mean strong regret and violation. A learner is beaten by one that has less of one and no more of the other, "
+        "over the runs that both have."
+    )
+    return table(caption, head, rows, named=2)
 
 
 def _behind(spec: ExperimentSpec, results: Results, store: Store) -> Markup:

@@ -6,12 +6,12 @@ import polars as pl
 
 from flexdome.analysis import Results, verdicts
 from flexdome.analysis.verdicts import number
-from flexdome.figures import pareto_front
+from flexdome.cmdp.validation import Float
+from flexdome.report.common import GROWING, beaten_by, common_runs, listed
 
 __all__ = ["MARKS", "notices", "statements"]
 
 MARKS = {False: "parts", None: "open", True: "holds"}
-GROWING = ("strong_regret", "strong_violation")
 
 
 def statements(results: Results) -> list[tuple[str, str]]:
@@ -21,13 +21,8 @@ def statements(results: Results) -> list[tuple[str, str]]:
     return sorted(found, key=lambda row: order.index(row[0]))
 
 
-def notices(results: Results, table: pl.DataFrame) -> list[str]:
-    """What the numbers say by themselves, environment by environment.
-
-    Parameters
-    ----------
-    table : as ``analysis.summary`` makes it
-    """
+def notices(results: Results) -> list[str]:
+    """What the numbers say by themselves, environment by environment."""
     spec = results.experiment
     lines = []
     if results.missing:
@@ -37,41 +32,59 @@ def notices(results: Results, table: pl.DataFrame) -> list[str]:
         )
     if len(spec.seeds) == 1:
         lines.append("There is one seed, so there are no confidence intervals: differences may be luck.")
-    for (environment,), group in table.group_by(["environment"], maintain_order=True):
-        wide = group.filter(pl.col("metric").is_in(GROWING)).pivot("metric", index="learner", values="mean")
-        lines += _of_environment(str(environment), wide)
+    beaten = beaten_by(results.finals)
+    for (environment,), group in results.finals.group_by(["environment"], maintain_order=True):
+        names = [name for place, name in beaten if place == environment and beaten[place, name]]
+        lines += _of_environment(str(environment), group, names)
     return lines
 
 
-def _of_environment(environment: str, wide: pl.DataFrame) -> list[str]:
+def _of_environment(environment: str, finals: pl.DataFrame, beaten: list[str]) -> list[str]:
+    shared = common_runs(finals)
+    wide = shared.group_by("learner", maintain_order=True).agg(pl.col(metric).mean() for metric in GROWING)
     names = wide["learner"].to_list()
     regret, violation = (wide[metric].to_numpy() for metric in GROWING)
-    if len(names) < 2:
-        return [
+    where, lines = f"On {environment}", []
+    runs = shared.height // max(len(names), 1)
+    if runs < finals.select("instance", "seed").n_unique():
+        where += f", over the {runs} run{'s' * (runs != 1)} that every learner has"
+    if not names:
+        lines.append(f"On {environment} no run is one that every learner has, so that nobody is called the best.")
+    elif len(names) == 1:
+        lines.append(
             f"On {environment}, {names[0]} has strong regret {number(regret[0])} and strong violation "
             f"{number(violation[0])}; there is nobody to compare it with."
-        ]
-    best, safest = int(regret.argmin()), int(violation.argmin())
-    if best == safest:
-        lines = [
-            f"On {environment}, {names[best]} is best in both: strong regret {number(regret[best])} and strong "
-            f"violation {number(violation[best])}."
-        ]
+        )
     else:
-        lines = [
-            f"On {environment}, {names[best]} has the lowest strong regret ({number(regret[best])}, with strong "
-            f"violation {number(violation[best])}) and {names[safest]} the lowest strong "
-            f"violation ({number(violation[safest])}, with strong regret {number(regret[safest])})."
-        ]
-        front = pareto_front(wide.select(*GROWING).to_numpy())
-        beaten = [name for k, name in enumerate(names) if k not in front]
-        if beaten:
-            lines.append(f"On {environment}, some other learner is at least as good in both as {_listed(beaten)}.")
-    safe = [name for name, value in zip(names, violation, strict=True) if value == 0.0]
+        lines.append(f"{where}, {_best(names, regret, violation)}")
+    if 0 < len(beaten) < finals["learner"].n_unique() - 1:
+        lines.append(
+            f"On {environment}, some other learner has less strong regret or violation than {listed(beaten)}, and no "
+            "more of the other, over the runs that both have."
+        )
+    totals = finals.group_by("learner", maintain_order=True).agg(pl.col("strong_violation").max())
+    safe = [name for name, most in totals.iter_rows() if most == 0.0]
     if safe:
-        lines.append(f"On {environment}, no episode of any run was unsafe with {_listed(safe)}.")
+        lines.append(f"On {environment}, no episode of any run was unsafe with {listed(safe)}.")
     return lines
 
 
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _best(names: list[str], regret: Float, violation: Float) -> str:
+    low, safe = ([name for name, v in zip(names, of, strict=True) if v == of.min()] for of in (regret, violation))
+    both = [name for name in low if name in safe]
+    if both:
+        are = "is best" if len(both) == 1 else "are equal and best"
+        return (
+            f"{listed(both)} {are} in both: strong regret {number(regret.min())} and strong violation "
+            f"{number(violation.min())}."
+        )
+    best, safest = names.index(low[0]), names.index(safe[0])
+    return (
+        f"{listed(low)} {_has(low)} the lowest strong regret ({number(regret[best])}, with strong violation "
+        f"{number(violation[best])}) and {listed(safe)} the lowest strong violation "
+        f"({number(violation[safest])}, with strong regret {number(regret[safest])})."
+    )
+
+
+def _has(names: list[str]) -> str:
+    return "has" if len(names) == 1 else "have"

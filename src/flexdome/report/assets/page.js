@@ -340,11 +340,13 @@
     const say = () => {
       const point = points[at];
       if (!point) {
-        readout.textContent = "Lower left is better. The dotted line is the border of what nobody beats in both; zero has a place of its own at the edge.";
+        const border = experiment.alike.includes(state.environment) ? "The stepped line is the border of what nobody beats in both."
+          : "Runs are missing, so the means are over different seeds, and no border is drawn.";
+        readout.textContent = `Lower left is better. ${border} Zero has a place of its own at the edge, behind the straight line.`;
         return;
       }
       readout.replaceChildren(make("b", {}, point.name), ` strong regret ${number(point.regret[0])} \u00b1 ${number(point.regret[1])}, ` +
-        `strong violation ${number(point.violation[0])} \u00b1 ${number(point.violation[1])}`);
+        `strong violation ${number(point.violation[0])} \u00b1 ${number(point.violation[1])}, ${point.n} run${point.n === 1 ? "" : "s"}`);
     };
 
     function draw() {
@@ -373,7 +375,7 @@
         if (xs.border !== null) { c.beginPath(); c.moveTo(X(xs.border), top); c.lineTo(X(xs.border), top + tall); c.stroke(); }
         let best = Infinity;
         const front = points.filter((p) => { const on = p.y < best; if (on) best = p.y; return on; });
-        if (front.length) {
+        if (front.length && experiment.alike.includes(state.environment)) {
           c.strokeStyle = colourOf("--ink");
           c.setLineDash([2 * ratio, 2 * ratio]);
           c.beginPath();
