@@ -22,6 +22,8 @@ from flexdome.experiments import (
     load_experiment,
     named_experiment,
 )
+from flexdome.experiments.store import Failure
+from flexdome.learners import LEARNERS
 from flexdome.report import make_page, write_report
 from flexdome.report import page as page_module
 from flexdome.report.again import command, curve_toml
@@ -204,8 +206,8 @@ def test_what_is_missing_is_said_and_nothing_is_read_from_nothing(tmp_path, stor
     assert "2 of 6 runs are not there yet" in make_page(part).html
 
 
-def part_of(store, path, runs, like=lambda run: run):
-    """A store with some runs of "plain"; ``like`` says whose numbers a run has."""
+def part_of(store, path, runs, like=lambda run: run, **facts):
+    """A store with some runs of "plain" and ``facts`` in their markers; ``like`` says whose numbers a run has."""
     (spec,) = (spec for spec in store.experiments() if spec.name == "plain")
     part = Store(path)
     everything = {(run.learner.name, run.seed): run for run in spec.runs()}
@@ -214,7 +216,7 @@ def part_of(store, path, runs, like=lambda run: run):
         for learner, seed in runs:
             frame = store.read(everything[like((learner, seed))])
             columns = {name: frame[name].to_numpy() for name in frame.columns}
-            part.finish(everything[learner, seed], columns, {})
+            part.finish(everything[learner, seed], columns, facts)
     return part, spec
 
 
@@ -234,9 +236,38 @@ def test_learners_are_compared_over_the_runs_that_both_have(tmp_path, store):
 
 def test_learners_without_a_common_run_are_not_compared(tmp_path, store):
     part, spec = part_of(store, tmp_path / "part", [("FlexDOME", 0), ("Vanilla PD", 1)])
-    lines = notices(aggregate(part, spec, skip_missing=True))
+    lines = notices(aggregate(part, spec, skip_missing=True), part)
     assert "On paper-v1 no run is one that every learner has, so that nobody is called the best." in lines
     assert not any("best in both" in line or "lowest" in line for line in lines)
+
+
+def test_a_run_that_failed_is_said_to_have_failed_and_why(tmp_path, store):
+    runs = [("FlexDOME", 0), ("FlexDOME", 1), ("FlexDOME", 2), ("Vanilla PD", 0)]
+    part, spec = part_of(store, tmp_path / "part", runs)
+    (broken,) = (run for run in spec.runs() if (run.learner.name, run.seed) == ("Vanilla PD", 2))
+    with part.writing():
+        part.fail(broken, Failure(7, "ValueError: it broke\nfurther lines", "Traceback"))
+    text = "".join(Reader(make_page(part).html).words)
+    assert "1 of 6 runs failed" in text
+    assert "Vanilla PD on paper-v1 failed with seed 2: ValueError: it broke" in text
+    assert "further lines" not in text
+    assert "1 of 6 runs is not there yet" in text
+
+
+def test_the_code_of_a_learner_stands_behind_its_curves(read, store, tmp_path):
+    version = LEARNERS["flexdome"].version
+    assert read.words[read.words.index("Code") + 1] == f"version {version}"
+    code = {"version": 3, "package": "mine 1.2", "sources": "0123456789abcdef"}
+    part, _ = part_of(store, tmp_path / "part", [("FlexDOME", 0)], code=code)
+    words = Reader(make_page(part).html).words
+    assert words[words.index("Code") + 1] == "version 3, package mine 1.2, sources 0123456789abcdef"
+
+
+def test_a_run_of_two_experiments_is_counted_once(store, tmp_path):
+    part, spec = part_of(store, tmp_path / "part", [("FlexDOME", 0), ("FlexDOME", 1)])
+    with part.writing():
+        part.remember(spec.changed(name="plain again"))
+    assert "2 experiments, 2 runs." in make_page(part).html
 
 
 def test_one_seed_has_no_intervals_and_the_page_says_so(tmp_path):

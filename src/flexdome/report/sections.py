@@ -11,6 +11,7 @@ import polars as pl
 from flexdome.analysis import Results, table1
 from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, RunSpec, Store
+from flexdome.experiments.code import said_code
 from flexdome.figures import table_cells
 from flexdome.report.again import command, curve_toml
 from flexdome.report.common import MOST_NAMES, beaten_by, listed
@@ -42,7 +43,7 @@ def section(
         element("p", spec.description, class_="lead") if spec.description else "",
         element("p", facts, class_="facts"),
         element("h3", "What to notice"),
-        element("ul", *(element("li", text) for text in notices(results))),
+        element("ul", *(element("li", text) for text in notices(results, store))),
     ]
     if said:
         held = sum(mark == "holds" for mark, _ in said)
@@ -120,12 +121,13 @@ def _behind(spec: ExperimentSpec, results: Results, store: Store) -> Markup:
             if not runs:
                 continue
             markers = [store.marker(run) for run in runs]
-            versions = {_versions(marker.get("versions")) for marker in markers}
+            versions, codes = ({said(marker.get(key)) for marker in markers} for key, said in SAID.items())
             instance = f"instance {spec.instance} for all" if spec.instance is not None else "seed k on instance k"
             options = ", ".join(f"{key} = {value}" for key, value in learner.options.items()) or "all at their defaults"
             told = learner.problem.model_dump(mode="json", exclude_defaults=True)
             facts = {
                 "Learner": learner.id,
+                "Code": " / ".join(sorted(codes)),
                 "Options": options,
                 "Told of the truth": ", ".join(f"{key} = {value}" for key, value in told.items()) or "as usual",
                 "Seeds": f"{', '.join(str(run.seed) for run in runs)} ({instance})",
@@ -160,6 +162,14 @@ def _versions(found: Any) -> str:
     return ", ".join(f"{name} {value}" for name, value in found.items()) if isinstance(found, Mapping) else "not said"
 
 
+def _code(found: Any) -> str:
+    """Version of the learner, and of one from elsewhere package and fingerprint of its sources."""
+    return said_code(found) if isinstance(found, Mapping) else "not said"
+
+
+SAID = {"versions": _versions, "code": _code}  # of a marker
+
+
 def overview(
     store: Store,
     begun: Sequence[tuple[ExperimentSpec, Results]],
@@ -174,7 +184,7 @@ def overview(
         link = element("a", spec.name, href=f"#experiment-{k}")
         paper = f"{marks.count('holds')} of {len(marks)}" if marks else "none to check"
         rows.append((link, spec.description, f"{runs - len(results.missing)} of {runs}", f"{spec.episodes:,}", paper))
-    done = sum(sum(1 for _ in spec.runs()) - len(results.missing) for spec, results in begun)
+    done = len({run for _, results in begun for run in results.finals["run"]})
     counted = f"{len(begun)} experiment{'s' * (len(begun) > 1)}, {done:,} run{'s' * (done != 1)}"
     head = ("Experiment", "What it is", "Runs", "Episodes", "Paper's statements that hold")
     parts: list[object] = [

@@ -7,6 +7,7 @@ import polars as pl
 from flexdome.analysis import Results, verdicts
 from flexdome.analysis.verdicts import number
 from flexdome.cmdp.validation import Float
+from flexdome.experiments import Store
 from flexdome.report.common import GROWING, beaten_by, common_runs, listed
 
 __all__ = ["MARKS", "notices", "statements"]
@@ -21,21 +22,37 @@ def statements(results: Results) -> list[tuple[str, str]]:
     return sorted(found, key=lambda row: order.index(row[0]))
 
 
-def notices(results: Results) -> list[str]:
-    """What the numbers say by themselves, environment by environment."""
+def notices(results: Results, store: Store) -> list[str]:
+    """What the numbers say by themselves, environment by environment; the store says which runs failed."""
     spec = results.experiment
-    lines = []
-    if results.missing:
-        runs = sum(1 for _ in spec.runs())
-        lines.append(
-            f"{len(results.missing)} of {runs} runs are not there yet: every number here is of the runs that are."
-        )
+    lines = _missing(results, store)
     if len(spec.seeds) == 1:
         lines.append("There is one seed, so there are no confidence intervals: differences may be luck.")
     beaten = beaten_by(results.finals)
     for (environment,), group in results.finals.group_by(["environment"], maintain_order=True):
         names = [name for place, name in beaten if place == environment and beaten[place, name]]
         lines += _of_environment(str(environment), group, names)
+    return lines
+
+
+def _missing(results: Results, store: Store) -> list[str]:
+    runs = sum(1 for _ in results.experiment.runs())
+    failures = [(run, store.failure(run)) for run in results.missing]
+    reasons: dict[tuple[str, str, str], list[str]] = {}  # by learner, environment and first line: the seeds
+    for run, failure in failures:
+        if failure is not None:
+            first = (str(failure.reason).splitlines() or ["no reason is kept"])[0]
+            reasons.setdefault((run.learner.name, run.environment.name, first), []).append(str(run.seed))
+    failed = sum(map(len, reasons.values()))
+    waiting = len(results.missing) - failed
+    lines = []
+    if failed:
+        lines.append(f"{failed} of {runs} runs failed: every number here is of the runs that did not.")
+    for (learner, environment, first), seeds in reasons.items():
+        lines.append(f"{learner} on {environment} failed with seed{'s' * (len(seeds) > 1)} {listed(seeds)}: {first}")
+    if waiting:
+        are = "is" if waiting == 1 else "are"
+        lines.append(f"{waiting} of {runs} runs {are} not there yet: every number here is of the runs that are.")
     return lines
 
 
