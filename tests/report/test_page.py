@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import json
 import re
 import struct
@@ -19,6 +20,7 @@ from flexdome.experiments import (
     ExperimentSpec,
     LearnerSpec,
     Store,
+    find_experiment,
     load_experiment,
     named_experiment,
 )
@@ -266,7 +268,7 @@ def test_the_code_of_a_learner_stands_behind_its_curves(read, store, tmp_path):
 def test_a_run_of_two_experiments_is_counted_once(store, tmp_path):
     part, spec = part_of(store, tmp_path / "part", [("FlexDOME", 0), ("FlexDOME", 1)])
     with part.writing():
-        part.remember(spec.changed(name="plain again"))
+        part.remember(spec.changed(name="again"))
     assert "2 experiments, 2 runs." in make_page(part).html
 
 
@@ -329,11 +331,38 @@ def test_a_model_file_is_named_without_its_folder(tmp_path):
 
 def test_the_command_of_one_of_our_experiments_makes_the_same_runs():
     fixed = named_experiment("fixed")
-    assert command(fixed) == "flexdome run fixed"
+    assert command(fixed) == "flexdome run fixed --out ."
     changed = fixed.changed(episodes=100, seeds=(1, 2), instance=0)
-    assert command(changed) == "flexdome run fixed --episodes 100 --seeds 1 2 --instance 0"
+    assert command(changed) == "flexdome run fixed --episodes 100 --seeds 1 2 --instance 0 --out ."
     assert command(fixed.changed(learners=fixed.learners[:1])) is None
     assert command(fixed.changed(name="other")) is None
+
+
+def test_in_the_directory_of_the_results_the_commands_compute_nothing(tmp_path, store, monkeypatch, capsys):
+    """Every command of a page, as it stands there; the runs of one of our experiments are another's."""
+    part, plain = part_of(store, tmp_path / "part", [(name, 1) for name in ("FlexDOME", "Vanilla PD")])
+    fixed = named_experiment("fixed").changed(episodes=600, seeds=(1,), environments=plain.environments)
+    fixed = fixed.changed(learners=plain.learners)
+    monkeypatch.setattr("flexdome.report.again.named_experiment", lambda name: fixed)
+    monkeypatch.setattr(
+        "flexdome.experiments.find_experiment", lambda name: fixed if name == "fixed" else find_experiment(name)
+    )
+    with part.writing():
+        part.remember(fixed)
+    text = make_page(part).html
+    commands = re.findall(r"<code>(flexdome run [^<]*)</code>", text)
+    files = [html.unescape(inner) for inner in re.findall(r"<pre[^>]*><code>([^<]*)</code>", text)]
+    assert [line for line in commands if "curve.toml" not in line] == ["flexdome run fixed --out ."]
+    assert len(files) == 4
+    monkeypatch.chdir(part.path)
+    before = {path: path.stat().st_mtime_ns for path in part.path.glob("runs/*/*")}
+    capsys.readouterr()
+    for content in files:
+        (part.path / "curve.toml").write_text(content.replace("seeds = [0, 1, 2]", "seeds = [1]"), encoding="utf-8")
+        assert main([*commands[-1].split()[1:], "--workers", "0"]) == 0
+    assert main([*commands[0].split()[1:], "--workers", "0"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in part.path.glob("runs/*/*")} == before
+    assert not (part.path / "results").exists()
 
 
 def test_text_becomes_markup_only_where_it_is_made():

@@ -2,7 +2,7 @@
 
 A curve is one learner on one environment with every seed of its experiment: an experiment of its own, written in TOML.
 Its runs have the ids of the runs behind the curve, so that the command finds them in a store that has them and computes
-them in one that has not.
+them in one that has not. Commands are for the directory of the results: their ``--out`` is where they are called.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import Any
 from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, experiment_names, named_experiment
 
-__all__ = ["command", "curve_toml"]
+__all__ = ["CURVE_COMMAND", "command", "curve_toml"]
 
+CURVE_COMMAND = "flexdome run curve.toml --out ."
 PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def command(spec: ExperimentSpec) -> str | None:
-    """``flexdome run NAME ...`` where the experiment is one of ours, perhaps with other episodes or seeds; else None.
+    """``flexdome run NAME ... --out .`` where the experiment is ours, perhaps with other episodes or seeds; else None.
 
     >>> from flexdome.experiments import named_experiment
     >>> command(named_experiment("fixed").changed(episodes=500))
-    'flexdome run fixed --episodes 500'
+    'flexdome run fixed --episodes 500 --out .'
     """
     if spec.name not in experiment_names():
         return None
@@ -36,6 +37,7 @@ def command(spec: ExperimentSpec) -> str | None:
         words += ["--seeds", *map(str, spec.seeds)]
     if spec.instance != ours.instance and spec.instance is not None:
         words += ["--instance", str(spec.instance)]
+    words += ["--out", "."]
     changed = ours.changed(episodes=spec.episodes, seeds=spec.seeds, instance=spec.instance)
     same = changed.id == spec.id and (spec.instance is not None or ours.instance is None)
     return " ".join(words) if same else None
@@ -65,6 +67,7 @@ def curve_toml(spec: ExperimentSpec, environment: str, learner: str) -> str:
     if spec.instance is not None:
         head["instance"] = spec.instance
     tables = {"environments": place.model_dump(mode="json"), "learners": who.model_dump(mode="json")}
+    tables["learners"]["problem"] = who.problem.model_dump(mode="json", exclude_defaults=True)
     if place.file is not None:
         kept = place.sha256 is not None  # in the store, by its content
         tables["environments"]["file"] = f"models/{place.sha256}.npz" if kept else place.file.name

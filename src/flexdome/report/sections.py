@@ -13,7 +13,7 @@ from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, RunSpec, Store
 from flexdome.experiments.code import said_code
 from flexdome.figures import table_cells
-from flexdome.report.again import command, curve_toml
+from flexdome.report.again import CURVE_COMMAND, command, curve_toml
 from flexdome.report.common import MOST_NAMES, beaten_by, listed
 from flexdome.report.markup import Markup, element, joined, table
 from flexdome.report.run_curves import Detail
@@ -113,8 +113,9 @@ def _behind(spec: ExperimentSpec, results: Results, store: Store) -> Markup:
     blocks = []
     line = command(spec)
     if line is not None:
-        said = "All curves of this experiment come again with"
+        said = "All curves of this experiment come again, in the directory of the results, with"
         blocks.append(element("p", said, " ", element("code", line)))
+    blocks.append(element("p", "Runs that are there are not computed again; in an empty directory they are."))
     for place in spec.environments:
         for learner in spec.learners:
             runs = groups.get((place.name, learner.name), [])
@@ -153,8 +154,8 @@ def _again(spec: ExperimentSpec, environment: str, learner: str) -> list[Markup]
         text = curve_toml(spec, environment, learner)
     except FlexDOMEError as error:
         return [element("p", f"No file says this curve alone: {error}.")]
-    said = "This curve alone: save the lines below as curve.toml, in the directory of the results, then"
-    run = element("code", "flexdome run curve.toml")
+    said = "This curve alone: save the lines below as curve.toml in the directory of the results, and there"
+    run = element("code", CURVE_COMMAND)
     return [element("p", said, " ", run), element("pre", element("code", text), tabindex="0")]
 
 
