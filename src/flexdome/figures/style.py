@@ -213,7 +213,8 @@ def extent(figure: Figure, artist: Artist) -> Bbox:
 def readable(text: str) -> str:
     """``text`` itself, or with its dollar signs as they stand where it is no mathematics that can be drawn."""
     try:
-        MathTextParser("path").parse(text)
+        for line in text.split("\n"):  # as they are drawn: mathematics has no line breaks
+            MathTextParser("path").parse(line)
     except ValueError:
         return text.replace("\\$", "$").replace("$", "\\$")
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = ["sweep_figure"]
 SCHEMA = {"learner": pl.String, "score": pl.Float64}
 HEIGHT = 2.0  # inches
 MOST = 100  # options
+WRAP = 24  # characters of a line beside an axis of this height
 
 
 def sweep_figure(
@@ -69,7 +71,7 @@ def sweep_figure(
             axes.set_xlabel(readable(name))
         if (scores >= 0.0).all():
             symlog(panels[0], "y", scores)
-        panels[0].set_ylabel(readable(label))
+        panels[0].set_ylabel(readable(textwrap.fill(label, WRAP)))
         panels[0].set_title("Every setting, and the best of each value", loc="left", fontweight="bold")
     return figure
 
