@@ -3,6 +3,7 @@
 Nothing is simulated here: the numbers of runs are made up.
 """
 
+import dataclasses
 import math
 
 import numpy as np
@@ -325,6 +326,25 @@ def made_up(finals, exponents=None, learners=LEARNERS):
         pl.DataFrame(rows, schema=aggregation.FINAL_SCHEMA),
         pl.DataFrame(fits, schema=aggregation.EXPONENT_SCHEMA),
     )
+
+
+@pytest.mark.parametrize(
+    ("episodes", "seeds", "said"),
+    [
+        (80_000, 5, None),
+        (80_000, 6, None),
+        (80_000, 4, "T = 80,000 and 4 seeds, where the paper has T = 80,000 and 5"),
+        (79_999, 5, "T = 79,999 and 5 seeds, where the paper has T = 80,000 and 5"),
+        (80_001, 1, "T = 80,001 and 1 seed, where the paper has T = 80,000 and 5"),
+    ],
+)
+def test_the_papers_setting_is_its_episodes_and_as_many_seeds(episodes, seeds, said):
+    found = made_up({"ours": {"strong_regret": [1.0] * seeds}})
+    longer = dataclasses.replace(found, experiment=found.experiment.changed(episodes=episodes))
+    assert an.unlike_the_paper(longer) == said
+    if seeds > 1:
+        fewer = dataclasses.replace(longer, finals=longer.finals.slice(1))
+        assert (an.unlike_the_paper(fewer) is None) == (said is None and seeds > 5)
 
 
 def verdict(claim, finals, **more):

@@ -479,12 +479,21 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_goes_on(small):
 
 
 def test_reproduce_makes_every_figure_and_says_what_does_not_hold(small, capsys, monkeypatch):
+    from flexdome import figures
     from flexdome.cli import reproduce
 
+    drawn, save = {}, figures.save
+
+    def kept(figure, stem, **more):
+        drawn[stem.name] = figure
+        return save(figure, stem, **more)
+
+    monkeypatch.setattr(figures, "save", kept)
     monkeypatch.setattr(reproduce, "QUICK", {"episodes": 40, "seeds": (0, 1)})
     assert main(["reproduce", "--quick", "--workers", "0"]) == 0
     out = capsys.readouterr().out
     assert "the paper's flat curve" in out
+    assert "statements of the paper hold, which judges nothing: this is not the paper's setting" in out
     folder = small / "results" / "quick" / "figures"
     for name in reproduce.PRODUCTS:
         for suffix in ("png", "svg", "pdf", "parquet"):
@@ -495,6 +504,14 @@ def test_reproduce_makes_every_figure_and_says_what_does_not_hold(small, capsys,
     page = (folder.parent / "report.html").read_text(encoding="utf-8")
     assert len(page) < 5_000_000
     assert all(f">{spec}</h2>" in page for product in reproduce.PRODUCTS.values() for spec in product)
+    assert "Quick look, not the paper: " in page
+    assert "have T = 40 and 2 seeds, where the paper has T = 80,000 and 5" in page
+    assert 'class="mark elsewhere"' in page
+    assert not any(f'class="mark {mark}"' in page for mark in ("holds", "parts", "open"))
+    assert set(drawn) == set(reproduce.PRODUCTS)
+    for name, figure in drawn.items():
+        texts = [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+        assert any("Not the paper's setting" in text for text in texts), name
 
 
 def test_reproduce_makes_only_what_is_asked_for(small, capsys, monkeypatch):

@@ -599,3 +599,34 @@ def test_a_map_of_something_else_is_refused():
         fg.policy_figure(3)
     with pytest.raises(fd.ValidationError, match="at most 32 can be told apart"):
         fg.policy_figure(fd.Policy(np.full((1, 1, 33), 1 / 33)))
+
+
+@pytest.mark.parametrize("label", ["Score", "strong_regret + 10 * late_violation", "x" * 60])
+def test_a_long_score_is_inside_the_figure_of_a_sweep(label):
+    table = pl.DataFrame({"learner": ["a", "b"], "score": [1.0, 20.0]})
+    figure = drawn(fg.sweep_figure(table, {"a": {"step": 0.1}, "b": {"step": 1.0}}, label))
+    box = extent(figure, figure.axes[0].yaxis.label)
+    assert box.y0 >= 0.0
+    assert box.y1 <= figure.bbox.height
+    assert box.x0 >= 0.0
+    assert figure.axes[0].yaxis.label.get_text().replace("\n", "").replace(" ", "") == label.replace(" ", "")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_drawing_logs_no_warning(name, caplog, tmp_path):
+    readable.cache_clear()
+    fg.save(FIGURES[name](), tmp_path / name)
+    assert caplog.records == []
+
+
+def test_a_table_of_another_size_than_the_papers_says_so():
+    said = "Not the paper's setting, which is T = 80,000 and 5 seeds."
+    assert said not in fg.table_markdown(TABLE)
+    for other in ({"episodes": 4_000}, {"n": 3}):
+        assert said in fg.table_markdown(measured_with(**other))
+        assert said in texts(fg.table_figure(measured_with(**other)))
+
+
+def test_a_sensitivity_figure_has_a_note_below_its_panels():
+    figure = drawn(fg.sensitivity_figure(scales(BONUS), scales(MARGIN), note="Quick look"))
+    assert "Quick look" in texts(figure)

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import struct
+import sys
 import tomllib
 from html.parser import HTMLParser
 
@@ -165,9 +166,15 @@ def test_paired_differences_are_those_of_the_analysis(data, store):
         assert counts == [pair.lower, pair.equal, pair.higher]
 
 
-def test_the_paper_and_the_measurement_are_compared_in_sentences(read):
+def test_the_paper_and_the_measurement_are_compared_in_sentences(read, store, monkeypatch):
     text = "".join(read.words)
-    assert "of 3 hold here" in text
+    assert "These runs have T = 600 and 3 seeds, where the paper has T = 80,000 and 5" in text
+    assert "of 3 hold here" not in text
+    assert {row["class"] for _, row in read.tags if row.get("class", "").startswith("mark ")} == {"mark elsewhere"}
+    assert "Quick look" not in text  # "plain" is none of the paper's experiments
+    monkeypatch.setattr(sys.modules["flexdome.analysis.verdicts"], "PAPER_EPISODES", 600)
+    monkeypatch.setattr(sys.modules["flexdome.analysis.verdicts"], "PAPER_SEEDS", 3)
+    assert "of 3 hold here" in make_page(store).html
     assert "FlexDOME (c_e = 1e-5 as stated) on paper-v1: strong violation" in text
     assert re.search(r"On paper-v1, \S+.* (is best in both|has the lowest strong regret)", text)
 

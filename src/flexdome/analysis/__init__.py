@@ -14,7 +14,7 @@ from flexdome.analysis.statistics import (
 from flexdome.analysis.sweeps import parse_score, ranked_settings
 from flexdome.analysis.table_1 import PAPER, table1
 from flexdome.analysis.targets import TARGETS, Target, dominance_table, suite_table, suite_targets
-from flexdome.analysis.verdicts import CLAIMS, Roles, Verdict, near_constant, roles_of, verdicts
+from flexdome.analysis.verdicts import CLAIMS, Roles, Verdict, near_constant, roles_of, unlike_the_paper, verdicts
 
 __all__ = [
     "CLAIMS",
@@ -51,5 +51,6 @@ __all__ = [
     "suite_targets",
     "summary",
     "table1",
+    "unlike_the_paper",
     "verdicts",
 ]

@@ -18,6 +18,9 @@ The rules, all computed from the runs; "after the first tenth" is that of
 
 Where an interval that has to lie on one side of zero contains it, the statement is neither confirmed nor refuted
 (``holds`` is None). With one seed there are no intervals; the one number decides, and the sentence says so.
+
+A verdict judges the paper only where the runs are as long and as many as the paper's, T = 80,000 and five seeds:
+:func:`unlike_the_paper` says where they are not.
 """
 
 from __future__ import annotations
@@ -34,9 +37,20 @@ from flexdome.analysis.statistics import Exponent
 from flexdome.cmdp.validation import as_float, as_items, as_text, instance_of
 from flexdome.experiments import LearnerSpec
 
-__all__ = ["CLAIMS", "Roles", "Verdict", "near_constant", "roles_of", "verdicts"]
+__all__ = [
+    "CLAIMS",
+    "PAPER_EPISODES",
+    "PAPER_SEEDS",
+    "Roles",
+    "Verdict",
+    "near_constant",
+    "roles_of",
+    "unlike_the_paper",
+    "verdicts",
+]
 
 MOST_NAMES = 10_000
+PAPER_EPISODES, PAPER_SEEDS = 80_000, 5
 LATE_SHARE = 0.05
 FLAT_EXPONENT = 0.1
 SLIGHT = 2.0
@@ -135,6 +149,20 @@ def verdicts(results: Results, roles: Roles | None = None) -> tuple[Verdict, ...
             pairs = [(name, other) for name in ours for other in others if other in seen]
             found += [check(name, other) for name, other in pairs if len(ours) == 1 or case.alike(name, other)]
     return tuple(sorted(found, key=lambda verdict: verdict.claim))
+
+
+def unlike_the_paper(results: Results) -> str | None:
+    """How episodes and seeds differ from the paper's, in words; None where T is the paper's and no learner has fewer.
+
+    ``"T = 4,000 and 3 seeds, where the paper has T = 80,000 and 5"``
+    """
+    episodes = instance_of("results", results, Results).experiment.episodes
+    runs = results.finals.group_by("environment", "learner").len()["len"].to_list()
+    seeds = min(runs, default=0)
+    if episodes == PAPER_EPISODES and seeds >= PAPER_SEEDS:
+        return None
+    counted = f"{seeds} seed{'s' * (seeds != 1)}"
+    return f"T = {episodes:,} and {counted}, where the paper has T = {PAPER_EPISODES:,} and {PAPER_SEEDS}"
 
 
 @dataclass(frozen=True)

@@ -167,15 +167,23 @@ def _make(product: str, specs: Mapping[str, ExperimentSpec], store: Store, folde
     return _figure1(folder / product, results)
 
 
+def _caveat(results: Results) -> str:
+    """What a figure says below its panels where it is not the paper's setting."""
+    from flexdome.analysis import unlike_the_paper
+
+    setting = unlike_the_paper(results)
+    return "" if setting is None else f"\nNot the paper's setting: {setting}."
+
+
 def _figure1(stem: Path, results: Sequence[Results]) -> Lines:
     import polars as pl
 
-    from flexdome.analysis import verdicts
+    from flexdome.analysis import unlike_the_paper, verdicts
     from flexdome.figures import Row, curves_figure, save
 
     rows = [Row(TITLES[result.experiment.name.partition("-")[0]], result.curves) for result in results]
     seeds = len(results[0].experiment.seeds)
-    note = f"{NOTES[stem.name]}. Mean and standard error over {seeds} seeds."
+    note = f"{NOTES[stem.name]}. Mean and standard error over {seeds} seeds.{_caveat(results[0])}"
     data = pl.concat(r.curves.select(pl.lit(r.experiment.name).alias("experiment"), pl.all()) for r in results)
     save(curves_figure(rows, note=note), stem, data=data)
     lines, said = [], [stem.name]
@@ -184,7 +192,10 @@ def _figure1(stem: Path, results: Sequence[Results]) -> Lines:
         lines += [f"## {stem.name}: {result.experiment.description}", ""]
         lines += [f"- **{MARKS[verdict.holds]}**: {verdict.text}" for verdict in found] + [""]
         held = sum(verdict.holds is True for verdict in found)
-        said.append(f"  {result.experiment.name}: {held} of {len(found)} statements of the paper hold")
+        judged = f"{held} of {len(found)} statements of the paper hold"
+        if unlike_the_paper(result) is not None:
+            judged += ", which judges nothing: this is not the paper's setting"
+        said.append(f"  {result.experiment.name}: {judged}")
         said += [f"    {MARKS[verdict.holds]}: {verdict.text}" for verdict in found if verdict.claim == FLAT]
     return lines, said
 
@@ -197,7 +208,8 @@ def _figure2(stem: Path, bonus: Results, margin: Results) -> Lines:
 
     frames = {"bonus_scale": sensitivity(bonus, "bonus_scale"), "margin_scale": sensitivity(margin, "margin_scale")}
     data = pl.concat(frame.select(pl.lit(name).alias("option"), pl.all()) for name, frame in frames.items())
-    save(sensitivity_figure(frames["bonus_scale"], frames["margin_scale"]), stem, data=data)
+    figure = sensitivity_figure(frames["bonus_scale"], frames["margin_scale"], note=_caveat(bonus).strip())
+    save(figure, stem, data=data)
     title = f"{stem.name}: sensitivity to the scales, final values at T = {bonus.experiment.episodes:,}"
     lines = ["| option | value | strong regret | strong violation |", "|---|---|---|---|"]
     for name, frame in frames.items():

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flexdome.analysis.frames import as_table, check_column
-from flexdome.cmdp.validation import LARGEST, as_float, shown
+from flexdome.cmdp.validation import LARGEST, as_float, as_text, shown
 from flexdome.errors import ValidationError
 from flexdome.figures.axes import label_with_factor, symlog
-from flexdome.figures.style import TWO_COLUMNS, as_width, drawing, legend_above, new_figure, styles_for
+from flexdome.figures.style import TWO_COLUMNS, as_width, drawing, legend_above, new_figure, readable, styles_for
 
 __all__ = ["sensitivity_figure"]
 
@@ -31,6 +31,7 @@ def sensitivity_figure(
     margin: pl.DataFrame,
     chosen: Mapping[str, float] = CHOSEN,
     width: float = 0.8 * TWO_COLUMNS,
+    note: str = "",
 ) -> Figure:
     """Final strong regret (above) and strong violation (below) against the scale of (a) the bonus, (b) the margin.
 
@@ -41,13 +42,14 @@ def sensitivity_figure(
     ----------
     bonus, margin : as ``analysis.sensitivity`` makes them: environment, scale, metric, mean, se, n
     chosen : scales to mark, under ``"bonus"`` and ``"margin"``
+    note : a line below the panels
     """
     given = {"bonus": bonus, "margin": margin}
     frames = {name: as_table(name, frame, SCHEMA, nullable=("se",)) for name, frame in given.items()}
     if not isinstance(chosen, Mapping):
         raise ValidationError(f"chosen is {shown(chosen)}; it must be a dictionary of scales")
     marked = {name: as_float(f"chosen[{name!r}]", chosen[name], 0.0, LARGEST) for name in frames if name in chosen}
-    width = as_width(width)
+    width, note = as_width(width), as_text("note", note)
     for name, frame in frames.items():
         for values in (frame["scale"], frame["se"]):
             check_column(name, values, (values >= 0.0).fill_null(True), "it must be at least 0")
@@ -98,5 +100,7 @@ def sensitivity_figure(
             legend = [*names, *legend]
         if marked or len(names) > 1:
             legend_above(figure, handles, legend)
+        if note:
+            figure.supxlabel(readable(note), x=0.01, ha="left", fontsize=6.5, color="0.3")
         figure.align_ylabels()
     return figure

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from flexdome.analysis.frames import as_table, check_column
 from flexdome.analysis.table_1 import SCHEMA
+from flexdome.analysis.verdicts import PAPER_EPISODES, PAPER_SEEDS
 from flexdome.figures.style import drawing, extent, readable
 from flexdome.learners.registry import UNCLAIMED
 
@@ -135,6 +136,9 @@ def _note(table: pl.DataFrame) -> list[str]:
             "Exponent: slope of log mean cumulative series over log t for t in [T/16, T], with a 95 % bootstrap "
             f"interval over seeds; T = {episodes}, n = {runs}. None: the series is zero for nearly all of these t."
         )
+        short = (measured["episodes"] != PAPER_EPISODES) | (measured["n"] < PAPER_SEEDS)
+        if short.any():
+            lines.append(f"Not the paper's setting, which is T = {PAPER_EPISODES:,} and {PAPER_SEEDS} seeds.")
     if table["last_iterate"].has_nulls():
         lines.append(f"{DASH}: nothing is claimed.")
     return lines + [f"{mark} {sentence}" for sentence, mark in _marks(table).items()]

@@ -8,16 +8,17 @@ from typing import Any
 
 import polars as pl
 
-from flexdome.analysis import Results, table1
+from flexdome.analysis import Results, table1, unlike_the_paper
+from flexdome.analysis.verdicts import PAPER_EPISODES, PAPER_SEEDS
 from flexdome.errors import FlexDOMEError
-from flexdome.experiments import ExperimentSpec, RunSpec, Store
+from flexdome.experiments import ExperimentSpec, RunSpec, Store, experiment_names, named_experiment
 from flexdome.experiments.code import said_code
 from flexdome.figures import table_cells
 from flexdome.report.again import CURVE_COMMAND, command, curve_toml
 from flexdome.report.common import MOST_NAMES, beaten_by, listed
 from flexdome.report.markup import Markup, element, joined, table
 from flexdome.report.run_curves import Detail
-from flexdome.report.sentences import notices
+from flexdome.report.sentences import ELSEWHERE, notices
 
 __all__ = ["SHOWN", "about", "overview", "section"]
 
@@ -28,7 +29,12 @@ SHOWN = {
     "last_gap": "Last gap",
     "last_violation": "Last violation",
 }
-MARKED = {"holds": "as the paper says", "parts": "unlike the paper", "open": "not settled"}
+MARKED = {
+    "holds": "as the paper says",
+    "parts": "unlike the paper",
+    "open": "not settled",
+    ELSEWHERE: "not the paper's setting",
+}
 
 
 def section(
@@ -46,11 +52,15 @@ def section(
         element("ul", *(element("li", text) for text in notices(results, store))),
     ]
     if said:
+        setting = unlike_the_paper(results)
         held = sum(mark == "holds" for mark, _ in said)
+        judged = f"{held} of {len(said)} hold here. What does not hold comes first."
+        if setting is not None:
+            judged = f"These runs have {setting}: what they show, below, neither confirms nor refutes the paper."
         rows = (element("li", element("b", MARKED[mark], class_=f"mark {mark}"), " ", text) for mark, text in said)
         parts += [
             element("h3", "The paper's statements and this measurement"),
-            element("p", f"{held} of {len(said)} hold here. What does not hold comes first."),
+            element("p", judged),
             element("ul", *rows, class_="statements"),
         ]
     parts += [
@@ -184,6 +194,7 @@ def overview(
         runs = sum(1 for _ in spec.runs())
         link = element("a", spec.name, href=f"#experiment-{k}")
         paper = f"{marks.count('holds')} of {len(marks)}" if marks else "none to check"
+        paper = MARKED[ELSEWHERE] if ELSEWHERE in marks else paper
         rows.append((link, spec.description, f"{runs - len(results.missing)} of {runs}", f"{spec.episodes:,}", paper))
     done = len({run for _, results in begun for run in results.finals["run"]})
     counted = f"{len(begun)} experiment{'s' * (len(begun) > 1)}, {done:,} run{'s' * (done != 1)}"
@@ -197,6 +208,7 @@ def overview(
             "no other episode make up for it. All numbers are exact values of the policies that were played.",
             class_="lead",
         ),
+        *(element("p", text, class_="lead warning") for text in _shortened(begun)),
         table("The experiments on this page.", head, rows, named=2),
     ]
     if idle:
@@ -217,6 +229,23 @@ def overview(
     )
     parts += [element("h2", "Claimed and measured rates", id="rates"), *inner]
     return element("section", *parts, aria_labelledby="rates")
+
+
+def _shortened(begun: Sequence[tuple[ExperimentSpec, Results]]) -> list[str]:
+    """Which of our experiments about the paper have fewer episodes or seeds here, if any."""
+    said: dict[str, list[str]] = {}
+    for spec, results in begun:
+        setting = unlike_the_paper(results)
+        if setting is None or spec.name not in experiment_names():
+            continue
+        ours = named_experiment(spec.name)
+        if spec.episodes < ours.episodes == PAPER_EPISODES or len(spec.seeds) < len(ours.seeds) == PAPER_SEEDS:
+            said.setdefault(setting, []).append(spec.name)
+    return [
+        f"Quick look, not the paper: {listed(names)} {'has' if len(names) == 1 else 'have'} {setting}. It shows that "
+        "everything works, and judges nothing that the paper says."
+        for setting, names in said.items()
+    ]
 
 
 def about(detail: Detail) -> Markup:

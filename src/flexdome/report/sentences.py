@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import polars as pl
 
-from flexdome.analysis import Results, verdicts
+from flexdome.analysis import Results, unlike_the_paper, verdicts
 from flexdome.analysis.verdicts import number
 from flexdome.cmdp.validation import Float
 from flexdome.experiments import Store
 from flexdome.report.common import GROWING, beaten_by, common_runs, listed
 
-__all__ = ["MARKS", "notices", "statements"]
+__all__ = ["ELSEWHERE", "MARKS", "notices", "statements"]
 
 MARKS = {False: "parts", None: "open", True: "holds"}
+ELSEWHERE = "elsewhere"  # the mark of a statement that was not checked in the paper's setting
 
 
 def statements(results: Results) -> list[tuple[str, str]]:
     """Each statement of the paper that can be checked, as ``(mark, sentence)``: what does not hold first."""
+    if unlike_the_paper(results) is not None:
+        return [(ELSEWHERE, verdict.text) for verdict in verdicts(results)]
     found = [(MARKS[verdict.holds], verdict.text) for verdict in verdicts(results)]
     order = list(MARKS.values())
     return sorted(found, key=lambda row: order.index(row[0]))
