@@ -328,6 +328,21 @@ def made_up(finals, exponents=None, learners=LEARNERS):
     )
 
 
+@pytest.mark.parametrize(("n", "covered"), [(2, 50), (3, 75), (4, 88), (5, 94)])
+def test_intervals_below_six_runs_do_not_reach_their_level(n, covered):
+    assert f"With {n} runs an interval" in an.of_few_runs([1, n, 20])
+    assert f"in {covered} % of cases" in an.of_few_runs([n])
+    assert 1.0 - 2.0 ** (1 - 6) >= 0.95 > 1.0 - 2.0 ** (1 - 5)
+    values = np.arange(float(n))
+    interval = an.bootstrap_interval(values)
+    assert values[0] <= interval.low <= interval.high <= values[-1]
+
+
+@pytest.mark.parametrize("counts", [[], [1], [6], [1, 20]])
+def test_of_one_run_and_of_six_nothing_is_said(counts):
+    assert an.of_few_runs(counts) == ""
+
+
 @pytest.mark.parametrize(
     ("episodes", "seeds", "said"),
     [

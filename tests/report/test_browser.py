@@ -160,6 +160,8 @@ def test_the_reader_chooses_the_baseline(opened):
     one.place.get_by_label("Baseline").select_option("Vanilla PD")
     assert table.locator("tbody th").all_inner_texts() == ["FlexDOME"]
     turned = table.locator("tbody td").first.inner_text()
+    assert table.locator("tbody td").last.inner_text() == "too few runs"
+    assert one.place.get_by_text("covers a median in 75 % of cases").count() == 1
     assert {difference.lstrip("\N{MINUS SIGN}")} == {turned.lstrip("\N{MINUS SIGN}")}
     assert difference != turned
 

@@ -179,6 +179,14 @@ def test_the_paper_and_the_measurement_are_compared_in_sentences(read, store, mo
     assert re.search(r"On paper-v1, \S+.* (is best in both|has the lowest strong regret)", text)
 
 
+def test_intervals_of_few_runs_are_said_to_be_worth_little(read, data):
+    said = "With 3 runs an interval goes at most from the least to the largest, which covers a median in 75 % of cases"
+    assert any(text.startswith(said) for text in read.words)
+    (told,) = (row for row in data["experiments"] if row["name"] == "plain")
+    assert told["few"].startswith(said)
+    assert told["enough"] == 6
+
+
 def test_the_page_says_how_curves_were_thinned_and_gives_way_to_a_small_budget(store):
     wide, narrow, narrowest = (make_page(store, budget=budget) for budget in (10**7, 100_000, 10_000))
     assert wide.detail[0] > narrow.detail[0] >= 8

@@ -10,6 +10,7 @@ from flexdome.analysis.statistics import (
     growth_exponent,
     iqm,
     mean_and_error,
+    of_few_runs,
 )
 from flexdome.analysis.sweeps import parse_score, ranked_settings
 from flexdome.analysis.table_1 import PAPER, table1
@@ -41,6 +42,7 @@ __all__ = [
     "mean_and_error",
     "metric_label",
     "near_constant",
+    "of_few_runs",
     "paired_difference",
     "parse_score",
     "ranked_settings",

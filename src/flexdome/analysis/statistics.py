@@ -3,12 +3,12 @@
 Intervals are percentile intervals of a bootstrap with its own seed: the same data give the same interval. They are
 written out here because ``scipy.stats.bootstrap`` knows no strata, and its bias-corrected default divides by zero on a
 handful of runs that agree. With five seeds they are short of their nominal level, as every bootstrap is; the number of
-runs stands beside each of them.
+runs stands beside each of them, and below six :func:`of_few_runs` says what they are worth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from flexdome.cmdp.validation import (
 from flexdome.errors import FlexDOMEError, ValidationError
 
 __all__ = [
+    "ENOUGH",
     "Exponent",
     "Interval",
     "bootstrap_interval",
@@ -38,10 +39,12 @@ __all__ = [
     "growth_exponent",
     "iqm",
     "mean_and_error",
+    "of_few_runs",
 ]
 
 RESAMPLES, MOST_RESAMPLES = 2_000, 10**8
 LEVEL = 0.95
+ENOUGH = 6  # runs: from the least to the largest of fewer, a median is covered in less than 95 % of cases
 POINTS = 50  # of an exponent's fit
 FEWEST = 10  # of them that must be positive
 
@@ -134,6 +137,25 @@ def bootstrap_interval(
     if found.shape != picked.shape[:1]:
         raise ValidationError(f"statistic gives the shape {found.shape}; it must be {picked.shape[:1]}")
     return _percentiles(found, level)
+
+
+def of_few_runs(counts: Iterable[int]) -> str:
+    """What intervals over so few runs are worth, in a sentence; empty where no count lies between 2 and 5.
+
+    No percentile bootstrap of a mean goes beyond the least and the largest of n values, and n values miss a median on
+    one side with probability 2^(1-n).
+
+    >>> of_few_runs([3, 20])[:61]
+    'With 3 runs an interval goes at most from the least to the la'
+    """
+    few = sorted({count for count in counts if 1 < count < ENOUGH})
+    if not few:
+        return ""
+    reached = 1.0 - 2.0 ** (1 - few[0])
+    return (
+        f"With {few[0]} runs an interval goes at most from the least to the largest, which covers a median in "
+        f"{100.0 * reached:.0f} % of cases at most, not in 95 %: below {ENOUGH} runs it shows their spread and no more."
+    )
 
 
 def growth_exponent(

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from flexdome.analysis.frames import as_table, check_column
+from flexdome.analysis.statistics import of_few_runs
 from flexdome.analysis.table_1 import SCHEMA
 from flexdome.analysis.verdicts import PAPER_EPISODES, PAPER_SEEDS
 from flexdome.figures.style import drawing, extent, readable
@@ -136,6 +137,8 @@ def _note(table: pl.DataFrame) -> list[str]:
             "Exponent: slope of log mean cumulative series over log t for t in [T/16, T], with a 95 % bootstrap "
             f"interval over seeds; T = {episodes}, n = {runs}. None: the series is zero for nearly all of these t."
         )
+        few = of_few_runs(measured["n"].to_list())
+        lines += [few] if few else []
         short = (measured["episodes"] != PAPER_EPISODES) | (measured["n"] < PAPER_SEEDS)
         if short.any():
             lines.append(f"Not the paper's setting, which is T = {PAPER_EPISODES:,} and {PAPER_SEEDS} seeds.")

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from flexdome.analysis import Results, aggregate, paired_difference, summary
+from flexdome.analysis.statistics import ENOUGH, of_few_runs
 from flexdome.cmdp.archive import as_path, write_whole
 from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, Store
@@ -141,6 +142,7 @@ def _data(spec: ExperimentSpec, results: Results, numbers: pl.DataFrame) -> dict
         pareto[row["environment"]][row["learner"]]["n"] = row["n"]
     shared = common_runs(results.finals)["environment"].value_counts()
     whole = results.finals["environment"].value_counts()
+    pairs = _pairs(results)
     return {
         "name": spec.name,
         "episodes": spec.episodes,
@@ -150,7 +152,9 @@ def _data(spec: ExperimentSpec, results: Results, numbers: pl.DataFrame) -> dict
         ],
         "pareto": pareto,
         "alike": [row[0] for row in shared.join(whole, on=["environment", "count"]).sort("environment").iter_rows()],
-        "pairs": _pairs(results),
+        "pairs": pairs,
+        "few": of_few_runs(row[-1] + row[-2] + row[-3] for row in pairs),
+        "enough": ENOUGH,
         "paired": [[metric, SHOWN[metric]] for metric in PAIRED],
     }
 

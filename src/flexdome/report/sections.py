@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from flexdome.analysis import Results, table1, unlike_the_paper
+from flexdome.analysis.statistics import of_few_runs
 from flexdome.analysis.verdicts import PAPER_EPISODES, PAPER_SEEDS
 from flexdome.errors import FlexDOMEError
 from flexdome.experiments import ExperimentSpec, RunSpec, Store, experiment_names, named_experiment
@@ -94,7 +95,8 @@ def _finals(results: Results, numbers: pl.DataFrame) -> Markup:
         "Mean over runs and its 95 % bootstrap interval at the last episode. Exponent: slope of the logarithm of the "
         "mean cumulative series over that of the episode, for the last fifteen sixteenths."
     )
-    return table(caption, head, rows, named=2)
+    few = of_few_runs(numbers["n"].to_list())
+    return joined([table(caption, head, rows, named=2), *([element("p", few, class_="note")] if few else [])])
 
 
 def _pareto(results: Results, numbers: pl.DataFrame) -> Markup:

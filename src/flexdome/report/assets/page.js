@@ -478,7 +478,8 @@
       fill(table, `${title} on ${state.environment}, less that of ${own.baseline} in the same run: mean and 95 % interval.`,
         ["Learner", "Difference", "Interval", "Lower in", "Equal in", "Higher in", "Reading"],
         rows.map(([name, mean, low, high, lower, equal, higher]) => {
-          const reading = low === null ? "one pair" : low === 0 && high === 0 ? "equal" : high < 0 ? "lower" : low > 0 ? "higher" : "not settled";
+          const n = lower + equal + higher;
+          const reading = low === null ? "one pair" : n < experiment.enough ? "too few runs" : low === 0 && high === 0 ? "equal" : high < 0 ? "lower" : low > 0 ? "higher" : "not settled";
           const span = low === null ? "none" : `${number(low)} to ${number(high)}`;
           return [name, number(mean), span, String(lower), String(equal), String(higher), reading];
         }));
@@ -488,6 +489,7 @@
         choice("Baseline", experiment.learners.map((l) => [l.name, l.name]), own.baseline, (v) => { own.baseline = v; draw(); }),
         choice("Metric", experiment.paired, own.metric, (v) => { own.metric = v; draw(); })),
       table.caption, table.box);
+    if (experiment.few) place.append(make("p", { class: "note" }, experiment.few));
     return draw;
   }
 
