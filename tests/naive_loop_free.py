@@ -210,8 +210,8 @@ def sv_ops(problem, episodes, *, T, delta=0.1, tuning="theory", bonus_scale=None
     return out
 
 
-def cpd_po(problem, episodes, *, T, delta=0.1, tuning="theory", bonus_scale=None):
-    """What is played after each episode: a list of dicts (pi, lam, score)."""
+def cpd_po(problem, episodes, *, T, delta=0.1, tuning="theory", bonus_scale=None, replan=1):
+    """What is played after each episode: a list of dicts (pi, lam, score); a step after every ``replan`` of them."""
     H, S, A, m, mu = problem.horizon, problem.states, problem.actions, problem.constraints, problem.initial
     eta = min(1 / (24 * H**3), 1 / sqrt(H * S * A * T)) if tuning == "theory" else 0.01
     gamma = 2 * eta * H if tuning == "theory" else 0.01
@@ -220,8 +220,10 @@ def cpd_po(problem, episodes, *, T, delta=0.1, tuning="theory", bonus_scale=None
     score = upper = B = np.zeros((H, S, A))
     lam, out = [], []
     for t in range(len(episodes) + 1):
-        if t > 0:
-            e = episodes[t - 1]
+        if t % replan > 0:
+            out.append(out[-1])
+            continue
+        for e in episodes[max(t - replan, 0) : t]:
             loss = [
                 (1 - e.rewards[h] + sum(lam[i] * (1 - e.utilities[i][h]) for i in range(m))) / (1 + m * Lambda)
                 for h in range(H)
@@ -246,8 +248,14 @@ def cpd_po(problem, episodes, *, T, delta=0.1, tuning="theory", bonus_scale=None
     return out
 
 
-def omdpd(problem, episodes, *, K, delta=0.1, tuning="theory", bonus_scale=None, scale=None, growth=None):
-    """What is played after each episode: a list of dicts (pi, lam, weight)."""
+def omdpd(
+    problem, episodes, *, K, delta=0.1, tuning="theory", bonus_scale=None, scale=None, growth=None, replan=1,
+    inner_steps=10,
+):  # fmt: skip
+    """What is played after each episode: a list of dicts (pi, lam, weight, variation).
+
+    After every ``replan`` of them come the steps of all, in ``inner_steps`` at most, each for as many episodes.
+    """
     H, S, A, m, mu = problem.horizon, problem.states, problem.actions, problem.constraints, problem.initial
     theory = tuning == "theory"
     a = (1 / (2 * H) if theory else 1.0) if scale is None else scale
@@ -264,16 +272,23 @@ def omdpd(problem, episodes, *, K, delta=0.1, tuning="theory", bonus_scale=None,
         return a * slope * (1 if problem.allowed is None else problem.allowed)
 
     for t in range(len(episodes) + 1):
+        if t % replan > 0:
+            out.append(out[-1])
+            continue
         (lo, up), means = optimistic_set(problem, K, delta, width, theory, episodes[:t])
         costs = [problem.thresholds[i] / H - means[1 + i] for i in range(m)]
-        if t > 0:
-            variation += np.abs(G - M).max() ** 2
+        steps = min(replan, inner_steps) if t > 0 else 0
+        for _ in range(steps):
+            n = replan / steps
+            variation += n * np.abs(G - M).max() ** 2
             eta = sqrt(H * log(S * A)) / sqrt(1 + variation)
-            hat, p, _, _ = kl_projection(lo, up, mu, hat, p, eta * G, allowed=problem.allowed)
-            lam = lam + a * excess
+            hat, p, _, _ = kl_projection(lo, up, mu, hat, p, n * eta * G, allowed=problem.allowed)
+            lam = lam + n * a * excess
             M = gradient(hat)
             q, _, _, _ = kl_projection(lo, up, mu, hat, p, eta * M, allowed=problem.allowed)
-        excess = np.array([max((c * q).sum(), 0.0) for c in costs])
-        G = gradient(q)
-        out.append({"pi": policy(q, problem.allowed), "lam": lam, "weight": beta * np.exp(beta * lam)})
+            excess, G = np.array([max((c * q).sum(), 0.0) for c in costs]), gradient(q)
+        excess, G = np.array([max((c * q).sum(), 0.0) for c in costs]), gradient(q)
+        out.append(
+            {"pi": policy(q, problem.allowed), "lam": lam, "weight": beta * np.exp(beta * lam), "variation": variation}
+        )
     return out

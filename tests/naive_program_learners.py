@@ -245,16 +245,16 @@ def optaug(
 def optpess_lp(problem, episodes, K, delta, *, safe_policy, tuning="theory", bonus_scale=None):
     seen, scale = Seen(problem, episodes), tuned(tuning, bonus_scale, 1, 0)
     S, A, H, m = seen.sizes
-    beta = scale * np.sqrt(log(16 * S**2 * A * H * K / delta) / seen.n)
+    Z = log(16 * S**2 * A * H * K / delta)
+    means, moves = scale * seen.root(Z), scale * np.sqrt(Z / seen.n) * seen.ask_p
     tau, c0 = H - seen.alpha, H - safe_policy.utilities
     gap = min(tau - c0)
-    width = (seen.ask[1] + S * H * seen.ask_p) * beta
-    cost = seen.cost + width
+    width = means[1:].max(axis=0) + S * H * moves
+    cost = seen.cost + means[1:] + S * H * moves
     safe = np.array([seen.value(c, safe_policy.policy) for c in cost])
     if gap > 0 and not any(safe[i] >= (tau[i] + c0[i]) / 2 for i in range(m)):
-        reward = seen.f[0] + (seen.ask[0] + S * H * seen.ask_p) * beta
-        if any(seen.ask) or seen.ask_p:
-            reward = reward + 4 * H * (1 + S * H) / gap * beta
+        widest = np.array([*means, moves]).max(axis=0)
+        reward = seen.f[0] + means[0] + S * H * moves + 4 * H * (1 + S * H) / gap * widest
         values, multipliers, program, feasible = solved(np.array([reward, *-cost]), seen, -tau, point=seen.p)
         if feasible:
             return Expected(np.append(values[0], H + values[1:]), multipliers, width, program)

@@ -1,6 +1,7 @@
 """SV-OPS, S-OPS, CPD-PO and OMDPD against slow twins that share no code; interrupts; extreme options."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,6 +118,44 @@ def test_the_plans_under_a_mask_are_the_slow_ones(options):
             if name in ("cpd-po", "omdpd"):
                 key = "lam" if name == "cpd-po" else "weight"
                 np.testing.assert_allclose(lam, expected[key], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("tuning", ["theory", "practical"])
+def test_a_step_of_cpd_po_for_three_episodes_is_the_slow_one(tuning):
+    cmdp = tiny(share=0.9)
+    learner, episodes, held = played("cpd-po", cmdp, 9, episodes=60, replan=3, tuning=tuning)
+    twin = naive.cpd_po(learner.problem, episodes, T=60, replan=3, tuning=tuning)
+    for ((_, policies), lam, own), slow in zip(held, twin, strict=True):
+        np.testing.assert_allclose(policies[0], slow["pi"], atol=1e-9)
+        np.testing.assert_allclose(own.score, slow["score"], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(lam, slow["lam"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("inner_steps", [1, 2, 10])
+def test_the_steps_of_omdpd_for_three_episodes_are_the_slow_ones(inner_steps):
+    cmdp = tiny(share=0.95)
+    options = {"replan": 3, "inner_steps": inner_steps, "tuning": "practical", "scale": 0.5, "growth": 1.0}
+    learner, episodes, held = played("omdpd", cmdp, 9, episodes=60, **options)
+    twin = naive.omdpd(learner.problem, episodes, K=60, **options)
+    for ((_, policies), _, own), slow in zip(held, twin, strict=True):
+        np.testing.assert_allclose(policies[0], slow["pi"], atol=1e-6)
+        np.testing.assert_allclose(own.lam, slow["lam"], rtol=1e-7, atol=1e-9)
+        assert own.variation == pytest.approx(slow["variation"], rel=1e-6)
+
+
+def test_what_omdpd_expects_is_the_gradient_where_it_steps_from_and_not_where_it_was():
+    # One step, costs -1/2 and 1/2: q_k = (0.1, 0.9) violates, so that its gradient moves q^ = (1/2, 1/2) towards
+    # action 0, where nothing is violated. M_{k+1} is then that of the reward alone.
+    learner = fd.make_learner("omdpd", fd.Problem(1, 2, 1, [1.0], [0.4], 0.1), episodes=10, scale=1.0, growth=1.0)
+    r, costs = np.array([[[0.25, 0.25]]]), np.array([[[[-0.5, 0.5]]]])
+    row = TransitionSet(np.ones((2, 1)), np.ones((2, 1)), np.zeros(2), np.zeros(0))
+    before = replace(learner._carried, x=np.array([[[0.1, 0.9]]]))
+    before = learner._met_by(before, r, costs)
+    assert before.met.ravel().tolist() == [-0.75, 0.25]  # -r + Phi'(0) c
+    after = learner._advanced(before, row, r, costs, 1.0)
+    assert after.hat.x[0, 0, 0] > 0.6
+    assert after.expected.ravel().tolist() == [-0.25, -0.25]
+    np.testing.assert_allclose(after.x, after.hat.x, atol=1e-9)  # both actions earn the same
 
 
 # -- the step ----------------------------------------------------------------------------------------------------------

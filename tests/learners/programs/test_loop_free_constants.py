@@ -131,6 +131,18 @@ def test_the_widths_are_their_literals(sizes, n, xi, eps, eps_0):
     np.testing.assert_allclose(half.xi(est), min(0.5 * raw, 1.0), rtol=1e-13)
 
 
+def test_a_utility_that_was_there_in_one_visit_of_four_is_as_wide_as_one_sample():
+    problem = problem_of(PAPER)
+    seen = counted(PAPER, 4, 0.25)
+    seen.samples[1:], seen.sums[1:] = 1.0, 0.75
+    est, sets = estimates(problem, seen), LoopFreeSet(problem, PAPER[4], PAPER[5], 0.05)
+    xi = 0.5146997846583985  # sqrt(4 u) / 20
+    np.testing.assert_allclose(sets.xi(est)[1:], xi, rtol=1e-13)
+    np.testing.assert_allclose(sets.xi(est)[0], 0.5 * xi, rtol=1e-13)
+    np.testing.assert_allclose(est.costs, 0.25, rtol=1e-13)
+    np.testing.assert_allclose(sets.optimistic(est)[1:], 0.75 + xi, rtol=1e-13)
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
 def test_a_cell_never_seen_has_a_width_of_one_and_an_optimistic_cost_of_minus_one(scale):
     problem = problem_of(OTHER)

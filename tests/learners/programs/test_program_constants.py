@@ -119,20 +119,26 @@ def made(name, size="paper", **options):
     return fd.make_learner(name, problem, episodes=K, delta=delta, **options)
 
 
-def fill(learner, n, many=1.0):
-    """Action 0 of state 0 was seen n times at the first and at the last step, every other cell ``many`` times."""
+def fill(learner, n, many=1.0, sampled=None):
+    """Action 0 of state 0 was seen n times at the first and at the last step, every other cell ``many`` times.
+
+    Its utilities were there in ``sampled`` of those times, or in all.
+    """
     visits, _, sums, following = dense(learner.tally)
     visits[:] = many
     for h in (0, -1):
         visits[h, 0, 0] = n
-        sums[0, h, 0, 0], sums[1:, h, 0, 0] = 0.4 * n, 0.6 * n
+    samples = np.array([visits] * len(sums))
+    for h in (0, -1):
+        samples[1:, h, 0, 0] = n if sampled is None else sampled
+        sums[0, h, 0, 0], sums[1:, h, 0, 0] = 0.4 * n, 0.6 * samples[1:, h, 0, 0]
     following[0, 0, 0, :2] = 0.3, 0.7
-    est = estimates(learner.problem, Dense(visits, np.array([visits] * len(sums)), sums, following))
+    est = estimates(learner.problem, Dense(visits, samples, sums, following))
     learner._estimates = lambda: est
     return est
 
 
-def asked(monkeypatch, name, size, n, **options):
+def asked(monkeypatch, name, size, n, sampled=None, **options):
     """What the learner's program is given, where every other cell was seen so often that it has no width."""
     calls = []
 
@@ -143,7 +149,7 @@ def asked(monkeypatch, name, size, n, **options):
 
     learner = made(name, size, **options)
     monkeypatch.setattr(MODULES[name], PROGRAM.get(name, "extended_program"), spy)
-    fill(learner, n, many=1e16)
+    fill(learner, n, many=1e16, sampled=sampled)
     learner._plan(1)
     (call,) = calls
     return call
@@ -245,6 +251,47 @@ def test_the_widths_of_dope_are_these(size, n, monkeypatch):
     np.testing.assert_allclose(learner.beliefs().widths[[0, -1], 0, 0], [cost, last], rtol=1e-12)
 
 
+# A cell with four visits of which one had its utilities: the costs' mean is over one sample, transitions and the reward's
+# mean over four. (name, size): the costs' width, the reward's. Liu et al.: (1 + S H / 2) sqrt(Z), and
+# ((1 + S H) / 2 + 4 H (1 + S H) / gap) sqrt(Z); Bura et al.: beta_r = 2 sqrt(L), beta_r + H beta-bar, and
+# (3 H beta_r + H^2 beta-bar) / gap.
+GAPS = {
+    ("optpess-lp", "paper"): (257.91732233092, 4341.6082592372),
+    ("optpess-lp", "other"): (68.183606940374, 2702.3436217368),
+    ("dope", "paper"): (2421.4849012754, 4879.1914511366),
+    ("dope", "other"): (566.58264412827, 2914.4899071256),
+}
+
+
+@pytest.mark.parametrize(("name", "size"), GAPS)
+def test_a_mean_is_as_wide_as_its_samples_say_and_not_the_visits(name, size, monkeypatch):
+    cost, reward = GAPS[name, size]
+    more = {"baseline_episodes": 0} if name == "dope" else {}
+    _, f, _ = asked(monkeypatch, name, size, 4, sampled=1, **more)
+    np.testing.assert_allclose(f[:, 0, 0, 0], [0.4 + reward, *[-(0.4 + cost)] * (f.shape[0] - 1)], rtol=1e-12)
+    learner = made(name, size)
+    fill(learner, 4, sampled=1)
+    assert learner.beliefs().widths[0, 0, 0] == pytest.approx(cost, rel=1e-12)
+
+
+def test_the_mean_cost_of_a_cell_is_that_of_its_samples():
+    learner = made("optcmdp", "other")
+    est = fill(learner, 4, sampled=1)
+    np.testing.assert_allclose(est.costs[:, 0, 0, 0], 0.4, rtol=1e-14)
+    np.testing.assert_allclose(est.f[:, 0, 0, 0], [0.4, 0.6, 0.6, 0.6], rtol=1e-14)
+    mean = EFRONI["other", 1][0]
+    np.testing.assert_allclose(learner._set.means(est)[:2, 0, 0, 0], [0.4 + 0.5 * mean, 0.6 + mean], rtol=1e-12)
+
+
+def test_a_mean_that_was_never_sampled_is_optimistically_1_or_its_bonus_where_that_is_more():
+    for scale, mean in ((1.0, 6.6771074208613), (0.2, 1.33542148417226), (0.1, 1.0), (0.0, 1.0)):
+        learner = made("optcmdp", bonus_scale=scale, unvisited="optimistic")
+        est = fill(learner, 4, many=0.0, sampled=0)
+        np.testing.assert_allclose(learner._set.means(est)[1, 0, 0, 0], mean, rtol=1e-12)  # visited, no utility
+        np.testing.assert_allclose(learner._set.means(est)[:, 0, 0, 1], mean, rtol=1e-12)
+        np.testing.assert_allclose(learner._set.means(est)[0, 0, 0, 0], 0.4 + scale * 3.33855371043065, rtol=1e-12)
+
+
 def test_dope_plays_its_safe_policy_in_s2ah3_over_the_squared_gap_episodes():
     assert made("dope").first_episodes(2.5) == pytest.approx(40_000.0, rel=1e-14)
     assert made("dope", "other").first_episodes(0.8) == pytest.approx(14_700.0, rel=1e-14)
@@ -337,6 +384,37 @@ def test_optaug_leaves_its_safe_policy_after_the_first_episodes():
         assert learner._notes() == {"baseline": safe}
 
 
+def test_the_safe_policy_of_optaug_is_told_as_long_as_its_plan_is_played():
+    cmdp = small_cmdp(S=2, A=2, H=2)
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    options = {"episodes": 100, "replan": 5, "baseline_episodes": 2, "safe_policy": safe}
+    learner = fd.make_learner("optaug", cmdp.problem(), **options)
+    told = fd.simulate(learner, cmdp, episodes=7).diagnostics["baseline"]
+    assert told.tolist() == [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+
+
+# -- first states that nobody told -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["optcmdp", "optcmdp-bonus", "optdual", "optaug", "optpess-lp", "dope"])
+def test_a_plan_starts_where_episodes_were_seen_to_start(name):
+    # One step, all known but the first state: three of four episodes begin in state 0. V_r = 3/4 and
+    # V_d = 0.75 x 0.4 + 0.25 x 0.8.
+    known = {"rewards": [[[1.0], [0.0]]], "utilities": [[[[0.4], [0.8]]]], "transitions": np.full((1, 2, 1, 2), 0.5)}
+    problem = fd.Problem(2, 1, 1, None, [0.1], 0.25, **known)
+    more = {}
+    if "safe policy" in fd.LEARNERS[name].needs:
+        more = {"safe_policy": fd.SafePolicy([[[1.0], [1.0]]], [0.6])}
+    if name in ("dope", "optaug"):
+        more["baseline_episodes"] = 0
+    learner = fd.make_learner(name, problem, episodes=10, **more)
+    np.testing.assert_allclose(learner.planned_values, [0.5, 0.6], atol=1e-9)  # every state alike
+    for s, reward, utility in ((0, 1.0, 0.4), (1, 0.0, 0.8), (0, 1.0, 0.4), (0, 1.0, 0.4)):
+        learner.observe(fd.Episode([s, 0], [0], [reward], [[utility]]))
+    np.testing.assert_allclose(learner.planned_values, [0.75, 0.5], atol=1e-9)
+    assert learner._notes().get("baseline", 0.0) == 0.0
+
+
 # -- both sides of a comparison ----------------------------------------------------------------------------------------
 
 
@@ -354,6 +432,17 @@ def safe_of(utility):
 def test_optpess_lp_plays_its_safe_policy_while_its_cost_may_be_half_way(utility, safe):
     # V_c = 1/2, tau = 3/4: half-way between c0 = 1 - utility and tau at utility = 3/4.
     learner = fd.make_learner("optpess-lp", one_cell(), episodes=10, safe_policy=safe_of(utility))
+    assert learner._notes() == {"baseline": safe}
+
+
+@pytest.mark.parametrize(("utilities", "safe"), [((0.6, 0.6), 0.0), ((0.6, 0.9), 1.0), ((0.9, 0.6), 1.0)])
+def test_optpess_lp_plays_its_safe_policy_while_any_of_its_costs_may_be_half_way(utilities, safe):
+    # As above, twice: the cost of 1/2 is below half-way at a utility of 0.6 and above it at 0.9.
+    parts = {"rewards": [[[1.0]]], "utilities": np.full((2, 1, 1, 1), 0.5), "transitions": [[[[1.0]]]]}
+    problem = fd.Problem(states=1, actions=1, horizon=1, initial=0, thresholds=[0.25] * 2, slater_gap=0.25, **parts)
+    learner = fd.make_learner(
+        "optpess-lp", problem, episodes=10, safe_policy=fd.SafePolicy([[[1.0]]], np.array(utilities))
+    )
     assert learner._notes() == {"baseline": safe}
 
 

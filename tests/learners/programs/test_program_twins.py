@@ -220,3 +220,9 @@ def test_every_learner_of_a_program_plans_under_a_mask_as_its_twin(name, options
 def test_a_sample_that_is_missing_does_not_count_and_the_rest_does(name, options):
     for logged in (4, 40):
         compare(name, options, logged=logged, sizes=(2, 2, 3, 2), gaps=0.3)
+
+
+@pytest.mark.parametrize(("name", "more"), [("optpess-lp", {}), ("dope", {"baseline_episodes": 0})])
+def test_the_safe_ones_count_the_samples_of_a_mean_and_not_the_visits(name, more):
+    for seed in range(2):
+        assert compare(name, {"bonus_scale": 1e-3, **more}, logged=60, seed=seed, gaps=0.3) == ["", ""]

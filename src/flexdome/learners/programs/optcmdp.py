@@ -18,8 +18,8 @@ the program has no solution the policy of largest slack is played; where the pla
 Deviations
 ----------
 ``confidence="l1"`` takes the L1 ball of radius sqrt(14 S L_p / n) instead of the box. ``bonus_scale`` scales all
-widths; a cell that was never seen may always lead anywhere, and with ``unvisited="optimistic"`` it earns 1 and has
-utilities of 1: with a small scale its own bonus makes it worthless.
+widths; a cell that was never seen may always lead anywhere, and with ``unvisited="optimistic"`` its reward and its
+utilities are 1 at least, or its bonus where that is more: with a small scale its own bonus makes it worthless.
 """
 
 from __future__ import annotations
