@@ -561,6 +561,20 @@ def test_an_estimate_is_a_mean_and_its_standard_error(values, text):
     assert case.estimate("ours", "strong_regret") == text
 
 
+def test_flexdomes_that_were_told_another_slater_gap_are_not_alike():
+    def free(label, **problem):
+        return {"id": "flexdome", "label": label, "options": {"regularisation": False}, "problem": problem}
+
+    ours = {"id": "flexdome", "label": "ours", "problem": {"slater_gap": 0.5}}
+    wide = {"id": "flexdome", "label": "wide", "problem": {"slater_gap": 0.25}}
+    learners = [ours, wide, free("free", slater_gap=0.5), free("wide free", slater_gap=0.25), free("exact free")]
+    results = made_up({}, learners=learners)
+    case = _Case(results, HERE)
+    pairs = {(a, b) for a in ("ours", "wide") for b in ("free", "wide free", "exact free") if case.alike(a, b)}
+    assert pairs == {("ours", "free"), ("wide", "wide free")}
+    assert [found.learner for found in an.verdicts(results) if found.claim == 5] == ["ours", "wide"]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -302,6 +302,14 @@ def test_a_mixture_and_its_markov_policy_have_the_same_values(seed, size):
     np.testing.assert_allclose(mixed.utilities, weights @ each.utilities, atol=1e-12)
 
 
+def test_where_no_policy_of_a_mixture_comes_the_actions_are_mixed_by_weight():
+    # Two states that stay where they are; episodes begin in the first.
+    p = np.eye(2)[None, :, None].repeat(2, axis=2)
+    cmdp = fd.CMDP(p, np.ones((1, 2, 2)), np.ones((1, 1, 2, 2)), [0.1], 0)
+    one, other = np.array([[[1.0, 0.0], [0.75, 0.25]]]), np.array([[[0.0, 1.0], [0.25, 0.75]]])
+    assert fd.mix(cmdp, [one, other], [0.25, 0.75]).tolist() == [[[0.25, 0.75], [0.375, 0.625]]]
+
+
 @pytest.mark.parametrize(
     ("policy", "message"),
     [

@@ -237,6 +237,32 @@ def test_a_plan_that_is_hardly_better_does_not_replace_the_main_policy():
     assert learner._pays(better, main, cmdp.alpha)
 
 
+def test_an_action_is_plausible_while_any_of_its_means_is_in_doubt():
+    # Rewards 0.5 and 0.4 after 100 samples, the utilities after one: 0.3 of a spread of 0.2 is 0.06 then, and twice
+    # that is more than what the second action earns less; after 100 it is 0.006.
+    problem = fd.Problem(1, 2, 1, [1.0], [0.2], 0.4)
+    f = np.array([[[[0.5, 0.4]]], [[[0.3, 0.3]]]])
+    for samples, tried in ((1.0, [0.5, 0.5]), (100.0, [1.0, 0.0])):
+        doubt = np.stack([np.full((1, 1, 2), 0.1), np.full((1, 1, 2), 1.0 / math.sqrt(samples))])
+        seen = planner.Sketch(
+            np.full((1, 1, 2), 100.0), np.ones((1, 1, 2, 1)), f, np.full(2, 0.2), doubt, np.ones(f.shape, dtype=bool)
+        )
+        assert planner.plan_to_learn(problem, seen, np.zeros(1), 0.3).policy.ravel().tolist() == tried
+
+
+def test_a_policy_that_is_shown_safe_is_not_held_to_be_mixed_with_itself():
+    # alpha = 2, the safe policy has 3 and earns 1. The other is shown to have 2.5, is now thought to have 1, and earns
+    # 4: mixed half and half with the safe one it brings 2.5 in an episode, and with itself it would bring 4.
+    problem = fd.Problem(1, 1, 5, [1.0], [2.0], 0.5)
+    learner = fd.SureDOME(problem, episodes=100, safe_policy=fd.SafePolicy(np.ones((5, 1, 1)), [3.0]))
+    alpha, book = np.array([2.0]), learner.ledger.book
+    at = learner.ledger.freeze(np.ones((5, 1, 1)), np.array([4.0, 2.5]), alpha)
+    book.bound[at], book.reward[0], book.reward[at] = 2.5, 1.0, 4.0
+    assert learner.ledger.bases(alpha) == [0, at]
+    assert learner._brings(4.0, np.array([1.0]), 0.0, 0.0, 1.0, alpha, at) == pytest.approx(2.5, rel=1e-12)
+    assert learner._brings(4.0, np.array([1.0]), 0.0, 0.0, 1.0, alpha) == pytest.approx(4.0, rel=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_mixture_is_unsafe_for_long(family):

@@ -59,6 +59,16 @@ def test_notebook_slips_agree_under_a_mask():
     agree(cmdp, learner, TWINS["uopt-rpgpd"](problem, episodes=40, notebook_slips=True))
 
 
+@pytest.mark.parametrize("name", ["flexdome", "rpd-oe"])
+def test_the_bonus_of_the_entropy_goes_with_the_most_actions_that_a_state_is_left_with(name):
+    allowed = np.ones((3, 2, 5), dtype=bool)
+    allowed[..., 3:] = False  # three of five
+    allowed[1, 1, 2] = False
+    problem = fd.Problem(2, 5, 3, [1.0, 0.0], [0.5], 0.4, allowed=allowed)
+    bonus = fd.make_learner(name, problem, episodes=40).settings.form.bonus
+    assert bonus[2] / bonus[1] == pytest.approx(1.0986122886681098, rel=1e-13)  # log 3
+
+
 def test_a_mask_that_leaves_the_first_actions_is_the_smaller_problem():
     """Forbidding the last action everywhere is the CMDP without it, but for A in the logarithms of the bonus."""
     base = fd.make_cmdp("independent-v1", states=4, actions=3, horizon=3)

@@ -68,6 +68,15 @@ def test_a_run_goes_on_from_gaps_with_the_bits_of_observe_and_of_its_file(name: 
     assert all((state[key] == again[key]).all() for key in state)
 
 
+def test_the_width_that_is_told_of_a_utility_is_that_of_its_samples_where_the_reward_is_known() -> None:
+    # One cell, K = 100, delta = 0.1: four visits, one sample: sqrt(2 log 12000) + (14/3) log(6000) / 4 (Efroni et al.).
+    problem = fd.Problem(1, 1, 1, [1.0], [0.2], 0.4, rewards=[[[0.5]]])
+    learner = fd.make_learner("optprimaldual", problem, episodes=100, delta=0.1)
+    for utility in (np.nan, 0.6, np.nan, np.nan):
+        learner.observe(fd.Episode([0, 0], [0], [0.5], [[utility]]))
+    assert learner.beliefs().widths.item() == pytest.approx(14.48363782029834, rel=1e-12)
+
+
 def test_a_learner_that_misses_nothing_keeps_no_room_for_it_and_writes_none() -> None:
     learner = fd.FlexDOME(CMDP.problem(slater_gap=0.4), episodes=30)
     learner.preload([World(CMDP, 3).play(fd.baselines(CMDP).uniform[0])])
