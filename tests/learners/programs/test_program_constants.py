@@ -251,8 +251,8 @@ def test_the_widths_of_dope_are_these(size, n, monkeypatch):
     np.testing.assert_allclose(learner.beliefs().widths[[0, -1], 0, 0], [cost, last], rtol=1e-12)
 
 
-# A cell with four visits of which one had its utilities: the costs' mean is over one sample, transitions and the reward's
-# mean over four. (name, size): the costs' width, the reward's. Liu et al.: (1 + S H / 2) sqrt(Z), and
+# A cell with four visits of which one had its utilities: the costs' mean is over one sample, transitions and reward's
+# over four. (name, size): the costs' width, the reward's. Liu et al.: (1 + S H / 2) sqrt(Z), and
 # ((1 + S H) / 2 + 4 H (1 + S H) / gap) sqrt(Z); Bura et al.: beta_r = 2 sqrt(L), beta_r + H beta-bar, and
 # (3 H beta_r + H^2 beta-bar) / gap.
 GAPS = {
@@ -389,8 +389,12 @@ def test_the_safe_policy_of_optaug_is_told_as_long_as_its_plan_is_played():
     safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
     options = {"episodes": 100, "replan": 5, "baseline_episodes": 2, "safe_policy": safe}
     learner = fd.make_learner("optaug", cmdp.problem(), **options)
-    told = fd.simulate(learner, cmdp, episodes=7).diagnostics["baseline"]
-    assert told.tolist() == [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    world, told = World(cmdp), []
+    for _ in range(7):
+        assert (learner.policy == safe.policy).all() == (learner.episode < 5)
+        told.append(learner._notes()["baseline"])
+        learner.observe(world.play(learner.policy))
+    assert told == [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
 
 
 # -- first states that nobody told -------------------------------------------------------------------------------------
