@@ -73,6 +73,21 @@ def book(m=M, kept=4, seed=0, delta=0.05):
 # -- the ledger ----------------------------------------------------------------------------------------------------
 
 
+def test_a_ledger_begins_with_the_safe_policy_alone():
+    made = book(kept=1)
+    assert made.now == (0, 0, 1.0)
+    assert made.book.places.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+    made.freeze(np.full((H, S, A), 0.5), np.ones(1 + M), ALPHA)
+    assert made.book.places.tolist() == [2, 1, 1, 0, 0, 0, 0, 0]  # frozen, and of no epoch
+
+
+def test_a_policy_that_is_not_kept_has_the_place_of_the_safe_one():
+    made = book(kept=10)
+    made.book.bound[:10] = 0.0
+    made.freeze(np.full((H, S, A), 0.5), np.ones(1 + M), ALPHA)
+    assert [made.place(number) for number in (0, 1, 2, 10, 99)] == [0, 0, 1, 9, 0]
+
+
 @pytest.mark.parametrize(("k", "m", "delta", "odds"), [(1, 2, 0.05, 440.0), (3, 1, 0.2, 78.0), (11, 4, 0.1, 1680.0)])
 def test_a_level_is_its_share_of_delta(k, m, delta, odds):
     assert book(m=m, delta=delta).level(k) == pytest.approx(math.log(odds))
@@ -93,17 +108,25 @@ def test_what_is_kept_of_a_policy_is_what_its_episodes_showed():
     made, rewards = book(kept=2), [1.0, 2.5, 0.5, 2.0]
     belief = float(made.book.belief[1])
     assert made.at(1).error == math.inf
-    for reward in rewards:
+    for n, reward in enumerate(rewards, 1):
         made.observe(1, reward, np.array([1.0, 2.0]))
+        assert made.at(1).error == pytest.approx(np.std(rewards[:n], ddof=1) / math.sqrt(n) if n > 1 else 0.0)
     one = made.at(1)
     assert (one.number, one.count) == (1, 4)
-    assert one.error == pytest.approx(np.std(rewards, ddof=1) / 2.0)
     assert one.reward == pytest.approx((20.0 * belief + 6.0) / 24.0)
     guessed = made.book.guess[1, :, 0]
     np.testing.assert_allclose(made.mean(1), H * (20.0 * guessed + 4.0 * np.array([1.0, 2.0]) / H) / 24.0)
     made.observe(0, 2.0, np.array([2.0, 2.0]))
     assert made.at(0).reward == 2.0  # the safe policy's is the mean of its episodes: nothing was held of it
     assert made.at(0).error == 0.0
+
+
+@pytest.mark.parametrize("reward", [0.1, 0.7, 1.3])
+def test_rewards_that_are_all_the_same_leave_no_error(reward):
+    made = book(kept=2)
+    for _ in range(50):
+        made.observe(1, reward, np.array([1.0, 2.0]))
+        assert made.at(1).error == pytest.approx(0.0, abs=1e-8)  # the difference of two sums, of either sign
 
 
 def test_what_is_guessed_of_a_policy_is_within_reason():
@@ -180,6 +203,7 @@ def test_bounds_that_are_the_thresholds_are_kept_to():
     made.book.reward[:4] = [1.0, 0.5, 2.0, 0.7]
     made.book.bound[:4] = 0.0
     made.book.bound[2] = ALPHA
+    assert made.bases(ALPHA) == [2]
     assert made.decide(ALPHA) == 2.0
     assert made.now[0] == 2
     made.book.bound[2] = ALPHA + 0.5  # room for the others, which earn less
@@ -321,8 +345,12 @@ def test_a_promise_is_refuted_where_its_upper_bound_falls_below_it():
         assert kernels.refuted_by(made.book, totals, row) == (1 if refuted else -1)
         if refuted:
             break
+        made.refuted(totals)
         made.observe(0, 1.0, totals)
     assert len(xs) > 20
+    shown = rf"utilities\[1\] is 2; its {len(xs)} episodes show at most {H * (1.0 - best):.4g} with"
+    with pytest.raises(fd.ValidationError, match=shown):
+        made.refuted(totals)
 
 
 @pytest.mark.parametrize("kind", ["suredome", "guard"])
@@ -456,10 +484,13 @@ def sure(**options):
     return fd.SureDOME(told(), episodes=5000, safe_policy=safe(), **options)
 
 
-@pytest.mark.parametrize(("t", "explored", "learns"), [(0, 0, True), (2221, 19, True), (2221, 20, False)])
-def test_so_many_episodes_are_for_learning(t, explored, learns):
-    """0.1 sqrt(H S A (t + 1)) = 19.998 at t = 2,221; with 20 of them there is no main policy, and none to earn with."""
-    learner = sure(explore_scale=0.1)
+@pytest.mark.parametrize(
+    ("scale", "t", "explored", "learns"),
+    [(0.1, 0, 0, True), (0.1, 2221, 19, True), (0.1, 2221, 20, False), (1.0, 0, 4, True), (1.0, 0, 5, False)],
+)
+def test_so_many_episodes_are_for_learning(scale, t, explored, learns):
+    """sqrt(H S A (t + 1)) is 4.24 at t = 0 and 199.98 at t = 2,221; after them the main policy goes on."""
+    learner = sure(explore_scale=scale)
     book, t0 = learner.ledger.book, learner.ledger.frozen
     learner.episode = t
     book.places[[kernels.EXPLORED, kernels.KEEN, kernels.MAIN]] = explored, 1, 1
@@ -472,7 +503,15 @@ def test_so_many_episodes_are_for_learning(t, explored, learns):
         assert book.places[kernels.UNTIL] == 2**53
     else:
         assert book.places[kernels.AIM] == 60
-        assert book.places[kernels.UNTIL] == 2 * t
+        assert book.places[kernels.UNTIL] == t + max(60, t)
+
+
+def test_episodes_of_the_safe_policy_are_not_for_learning():
+    learner = sure()
+    places = learner.ledger.book.places
+    learner.ledger.book.earned[0, 0], places[kernels.EXPLORED] = 50.0, 10
+    learner._begin(0, ALPHA)
+    assert places[kernels.EXPLORED] == 10
 
 
 def test_policies_to_learn_with_and_main_ones_play_longer_and_longer():
@@ -527,12 +566,26 @@ def test_what_a_policy_is_expected_to_bring_is_worked_out_as_it_is_played(seed):
     learner.ledger.book.reward[:3] = rng.uniform(0.0, 2.0, 3)
     utilities, n, own = rng.uniform(0.65, 2.0, M), float(rng.choice([0.0, 7.0, 90.0])), int(rng.choice([-1, 2]))
     given = (float(rng.uniform(0.5, 3.0)), utilities, n, float(rng.uniform(3.0, 8.0)), 400.0, ALPHA)
-    assert learner._brings(*given, own) == pytest.approx(brings(learner, *given, own))
+    others = () if own < 0 else (own,)
+    assert learner._brings(*given, *others) == pytest.approx(brings(learner, *given, own))
+
+
+def test_a_policy_leans_on_the_base_that_costs_least_beside_one_that_earns_a_little_more():
+    """Base 0 earns most, and what is played with it has a third of the room: it would be the dearer by 0.003 / 3."""
+    learner = sure()
+    learner.ledger.freeze(np.full((H, S, A), 0.5), np.array([1.0, 1.0, 1.0]), ALPHA)
+    learner.ledger.book.bound[:3] = ALPHA + 0.05, ALPHA - 0.1, ALPHA + 0.15
+    learner.ledger.book.reward[:3] = 2.0, 1.0, 1.998
+    given = (1.5, np.array([1.0, 1.2]), 0.0, 4.0, 100.0, ALPHA)
+    assert learner._brings(*given) == pytest.approx(brings(learner, *given, None))
 
 
 def test_what_nothing_can_carry_brings_nothing():
     learner = sure()
     assert learner._brings(1.0, np.array([0.0, 1.0]), 5.0, 4.0, 100.0, np.array([9.0, 9.0])) == 0.0
+    learner.ledger.book.bound[0] = ALPHA  # a base, without room
+    assert learner._brings(1.5, np.array([0.0, 1.0]), 5.0, 4.0, 100.0, ALPHA) == 0.0
+    assert learner._brings(1.5, ALPHA, 5.0, 0.0, 100.0, ALPHA) == 150.0  # at a level of one nothing is doubted
 
 
 @pytest.mark.parametrize(("t", "episodes"), [(0, 200.0), (199, 200.0), (1000, 1000.0)])
@@ -599,13 +652,31 @@ def test_what_is_known_is_not_doubted():
     means = planner.sketch(cmdp.problem(reveal=("rewards", "utilities")), counted)
     np.testing.assert_allclose(means.f[0], cmdp.rewards)
     np.testing.assert_allclose(means.f[1:], cmdp.utilities)
-    assert (means.spread > 0.0).all()
+    np.testing.assert_array_equal(means.spread, planner.sketch(told(), counted).spread)
     told_more = planner.sketch(cmdp.problem(reveal=("transitions", "rewards")), counted)
     assert told_more.spread[0] == 0.0 < told_more.spread[1]
     assert not told_more.seen.all()
     everything = planner.sketch(cmdp.problem(reveal=("transitions", "rewards", "utilities")), counted)
     assert not everything.spread.any()
     assert everything.seen.all()
+
+
+def test_a_single_sample_is_its_own_mean():
+    counted = dense(Tally(told()))
+    counted.visits[0, 0, 0], counted.samples[:, 0, 0, 0], counted.sums[:, 0, 0, 0] = 1.0, 1.0, [0.3, 0.6, 0.9]
+    np.testing.assert_allclose(planner.sketch(told(), counted).spread, math.sqrt(10.0 * 0.09 / 11.0))
+
+
+def test_there_is_a_plan_to_earn_where_everything_was_seen_in_a_cell_of_the_first_step():
+    problem = told()
+    seen = planner.sketch(problem, seen_by(problem, most=30))
+    for cells, planned in [([(0, 1, 1)], True), ([(1, 1, 1), (2, 1, 1)], False), ([], False)]:
+        seen.seen[:] = False
+        for cell in cells:
+            seen.seen[(slice(None), *cell)] = True
+        assert (planner.plan_to_earn(problem, seen, ALPHA, 0.15) is not None) is planned
+    seen.seen[:, 0] = np.eye(1 + M, S)[:, :, None]  # of each cell one mean
+    assert planner.plan_to_earn(problem, seen, ALPHA, 0.15) is None
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -667,8 +738,8 @@ def test_thresholds_are_lowered_twice(failures, meets, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_plan_to_learn_takes_every_plausible_action(seed):
-    problem, rng = told(), np.random.default_rng(seed)
-    seen = planner.sketch(problem, seen_by(problem, seed))
+    problem, rng = world().problem(reveal=("transitions",)) if seed % 3 == 2 else told(), np.random.default_rng(seed)
+    seen, doubt = planner.sketch(problem, seen_by(problem, seed)), 0.0 if seed == 1 else 0.3
     lam = rng.uniform(0.0, 2.0, M) if seed else np.array([50.0, 1.0])
     weights = [1.0, *np.minimum(lam, 20.0)]
     later, policy = np.zeros(S), np.zeros((H, S, A))
@@ -679,7 +750,8 @@ def test_a_plan_to_learn_takes_every_plausible_action(seed):
             for a in range(A):
                 q[a] = sum(w * seen.f[j, h, s, a] for j, w in enumerate(weights)) + seen.p[h, s, a] @ later
                 spread = sum(w * seen.spread[j] for j, w in enumerate(weights))
-                wide[a] = 0.3 * spread * math.sqrt((H - h) / max(seen.visits[h, s, a], 1.0))
+                unknown = 1 if seed % 3 == 2 else H - h
+                wide[a] = doubt * spread * math.sqrt(unknown / max(seen.visits[h, s, a], 1.0))
             known = [a for a in range(A) if seen.visits[h, s, a] > 0]
             least = max((q[a] - wide[a] for a in known), default=-math.inf)
             for a in range(A):
@@ -688,7 +760,7 @@ def test_a_plan_to_learn_takes_every_plausible_action(seed):
             value[s] = max((q[a] for a in known), default=0.5 * sum(weights) * (H - h))
         later = value
     policy /= policy.sum(axis=-1, keepdims=True)
-    plan = planner.plan_to_learn(problem, seen, lam, 0.3)
+    plan = planner.plan_to_learn(problem, seen, lam, doubt)
     np.testing.assert_allclose(plan.policy, policy)
     assert plan.multipliers.tolist() == weights[1:]
     assert not plan.meets
@@ -797,6 +869,13 @@ def test_an_epoch_ends_with_its_aim_or_its_time(played, t, begins):
     assert learner.ledger.frozen == 1 + begins
 
 
+def test_an_epoch_begins_where_the_policy_of_the_last_is_not_kept():
+    learner = sure()
+    learner.ledger.book.places[[kernels.CURRENT, kernels.AIM, kernels.UNTIL]] = 99, 5, 10
+    learner.settle()
+    assert learner.ledger.frozen == 2
+
+
 def test_a_main_policy_has_sixty_episodes_at_least():
     learner = sure(explore_scale=0.0)
     places = learner.ledger.book.places
@@ -835,17 +914,25 @@ def test_a_plan_pays_where_it_brings_more_than_what_is_played(earned, pays, monk
 def test_what_was_counted_is_told():
     cmdp, known = sampled()
     learner = fd.SureDOME(cmdp.problem(), episodes=50, safe_policy=known)
-    for _ in range(2):
-        learner.observe(fd.Episode(**episode("sampled")))
-    one = episode("sampled")
+    one = {**episode("sampled"), "rewards": np.array([0.5, 0.0, 0.75])}
+    learner.observe(fd.Episode(**one))
+    learner.observe(fd.Episode(**{**one, "utilities": np.where(np.arange(H) == 1, np.nan, one["utilities"])}))
     counted, means, believed = learner.seen_counts(), learner.utility_means(), learner.beliefs()
     assert counted.episodes == 2
     np.testing.assert_allclose(counted.alpha_sum[1], 2 * 0.5)
     np.testing.assert_allclose(counted.alpha_count[1], 2)
-    spread = planner.sketch(learner.problem, dense(learner.tally)).spread[0]
+    spread = math.sqrt((10.0 * 0.09 + 2.0 * 3.0 * np.var(one["rewards"])) / 16.0)
     for h, s, a in np.ndindex(H, S, A):
         n = 2.0 * ((one["states"][h], one["actions"][h]) == (s, a))
         assert counted.visits[h, s, a] == n
         np.testing.assert_allclose(means[:, h, s, a], one["utilities"][:, h] if n else np.nan)
         assert believed.widths[h, s, a] == pytest.approx(0.15 * spread * math.sqrt((H - h) / max(n, 1.0)))
     assert not believed.margin.any()
+
+
+def test_multipliers_come_back_unless_one_is_negative():
+    learner = sure()
+    assert not learner.multipliers.any()
+    learner.restore(learner.state())
+    with pytest.raises(fd.ValidationError, match=r"state.multipliers\[1\]"):
+        learner.restore({**learner.state(), "multipliers": np.array([0.0, -0.5])})

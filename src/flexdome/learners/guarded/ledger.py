@@ -128,8 +128,7 @@ class Ledger:
 
     def place(self, number: int) -> int:
         """Where the policy of that number is; 0, the safe policy, where it is not kept."""
-        found = np.flatnonzero(self.book.numbers[: len(self)] == number)
-        return int(found[0]) if found.size else 0
+        return int(np.argmax(self.book.numbers[: len(self)] == number))
 
     def is_base(self, k: int, alpha: Float) -> bool:
         """Whether the bounds of the policy at place ``k`` show it safe."""
@@ -183,11 +182,11 @@ class Ledger:
 
     def refuted(self, totals: Float) -> None:
         """An error where one more episode of the safe policy, with these ``totals`` (m,), refutes what was promised."""
-        i = int(kernels.refuted_by(self.book, totals, np.zeros(sequences.SIZE)))
+        row = np.zeros(sequences.SIZE)
+        i = int(kernels.refuted_by(self.book, totals, row))
         if i < 0:
             return
-        row, H = self.book.rows[0, i].copy(), self.horizon
-        most = H * (1.0 - sequences.bernstein(row, 1.0 - min(totals[i] / H, 1.0), self.book.level[0]))
+        most = self.horizon * (1.0 - row[sequences.BOUND])
         raise ValidationError(
             f"safe_policy.utilities[{i}] is {self.book.bound[0, i]:g}; its {int(row[sequences.COUNT])} episodes show "
             f"at most {most:.4g} with confidence {1.0 - REFUTED:.6f}: less than what was promised"

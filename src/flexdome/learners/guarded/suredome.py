@@ -184,9 +184,16 @@ class SureDOME(Certified):
         return self._brings(float(plan.values[0]), plan.values[1:], 0.0, level, episodes, alpha) > known
 
     def _brings(
-        self, reward: float, utilities: Float, n: float, level: float, episodes: float, alpha: Float, own: int = -1
+        self,
+        reward: float,
+        utilities: Float,
+        n: float,
+        level: float,
+        episodes: float,
+        alpha: Float,
+        own: int | None = None,
     ) -> float:
-        """What a policy is expected to bring in so many episodes, after n of its own."""
+        """What a policy is expected to bring in so many episodes, after n of its own; ``own`` is no base of it."""
         ledger, H = self.ledger, self.problem.horizon
         bases = [j for j in ledger.bases(alpha) if j != own]
         bounds, rewards = ledger.book.bound[bases], ledger.book.reward[bases]
@@ -198,7 +205,7 @@ class SureDOME(Certified):
             short = low < alpha
             if not short.any():
                 return brought + (episodes - spent) * reward
-            gammas = np.minimum(((bounds - alpha)[:, short] / (bounds - low)[:, short]).min(axis=1), 1.0)
+            gammas = ((bounds - alpha)[:, short] / (bounds - low)[:, short]).min(axis=1)
             price = np.where(gammas > 0.0, behind * (1.0 - gammas) / np.maximum(gammas, 1e-300), np.inf)
             j = int(np.argmin(price))
             gamma = float(gammas[j])
