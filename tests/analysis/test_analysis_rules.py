@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 from flexdome import analysis as an
-from flexdome.analysis import aggregation
+from flexdome.analysis import aggregation, statistics
 from flexdome.analysis import targets as rules
-from flexdome.analysis.statistics import _slopes, exponent_episodes
+from flexdome.analysis.frames import as_table
+from flexdome.analysis.statistics import _slopes, exponent_episodes, exponent_of_samples
 from flexdome.analysis.verdicts import _Case, _sign, number
 from flexdome.errors import FlexDOMEError, ValidationError
 from flexdome.experiments import ExperimentSpec
@@ -29,7 +30,61 @@ def above(value):
     return math.nextafter(value, math.inf)
 
 
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        ([True, False], pl.Boolean, None),
+        ([1, 0], pl.Boolean, "t.x has type Int64; each of its entries must be true or false"),
+        (["1", "2"], pl.Float64, "t.x has type String; each of its entries must be a real number"),
+        ([1, 2], pl.Float64, None),
+        ([1, None, 2], pl.Float64, r"t.x\[1\] is None; it must be a real number"),
+        ([None, None], pl.Float64, r"t.x\[0\] is None; it must be a real number"),
+        ([1e100, -1e100], pl.Float64, None),
+        ([0.0, above(1e100)], pl.Float64, r"t.x\[1\] is .*; it must be finite, and at most 1e\+100 in size"),
+    ],
+)
+def test_a_column_has_entries_of_its_type(values, kind, message):
+    frame = pl.DataFrame({"x": values})
+    if message is None:
+        assert as_table("t", frame, {"x": kind}).schema == {"x": kind}
+    else:
+        with pytest.raises(ValidationError, match=message):
+            as_table("t", frame, {"x": kind})
+
+
+@pytest.mark.parametrize("values", [[None, None], [1, None], [None, 0.5]])
+def test_a_column_may_be_empty_where_that_is_said(values):
+    found = as_table("t", pl.DataFrame({"x": values}), {"x": pl.Float64}, nullable=("x",))
+    assert found["x"].dtype == pl.Float64
+    assert found["x"].to_list() == values
+
+
 # -- series ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_series_of_a_metric_is_that_of_the_constraint_it_names():
+    series = an.Series(np.zeros(3), np.array([[1.0, -1.0, 2.0], [-0.5, 0.25, 0.25]]))
+    expected = {
+        "violation_0": [1.0, -1.0, 2.0],
+        "violation_1": [-0.5, 0.25, 0.25],
+        "strong_violation_0": [1.0, 1.0, 3.0],
+        "strong_violation_1": [0.0, 0.25, 0.5],
+    }
+    assert an.constraint_metrics(2) == tuple(expected)
+    assert {name: series.of(name).tolist() for name in expected} == expected
+    with pytest.raises(ValidationError, match="metric is 'violation_2'; there are 2 constraints, from 0"):
+        series.of("violation_2")
+
+
+def test_there_is_a_constraint_at_least_and_an_episode():
+    assert an.constraint_metrics(1) == ("violation_0", "strong_violation_0")
+    with pytest.raises(ValidationError, match="constraints is 0; it must be between 1 and 1000000"):
+        an.constraint_metrics(0)
+    with pytest.raises(ValidationError, match=r"gap has shape \(0,\); it must be \(T,\), and not empty"):
+        an.Series(np.zeros(0), np.zeros((1, 0)))
 
 
 def test_the_final_numbers_of_twenty_episodes_are_those_computed_by_hand():
@@ -114,6 +169,15 @@ def test_two_values_have_an_error_one_has_none_and_none_are_refused():
         an.mean_and_error([])
 
 
+def test_an_axis_to_average_over_is_one_that_there_is():
+    assert an.mean_and_error([[1.0, 3.0], [2.0, 6.0]], axis=-2)[0].tolist() == [1.5, 4.5]
+    assert an.mean_and_error([[1.0, 3.0], [2.0, 6.0]], axis=1)[0].tolist() == [2.0, 4.0]
+    with pytest.raises(ValidationError, match="axis is 1; it must be between -1 and 0"):
+        an.mean_and_error([1.0, 2.0], axis=1)
+    with pytest.raises(ValidationError, match="values is 3.0; it must have an axis to average over"):
+        an.mean_and_error(3.0)
+
+
 def test_the_interquartile_mean_drops_a_quarter_at_each_end_rounded_down():
     assert float(an.iqm([0.0, 1.0, 100.0])) == pytest.approx(101.0 / 3.0)
     assert float(an.iqm([-50.0, 1.0, 2.0, 100.0])) == 1.5
@@ -140,6 +204,19 @@ def test_a_bootstrap_needs_values_in_a_row_and_a_level_inside_zero_and_one():
         an.bootstrap_interval([1.0, 2.0], strata=["a"])
 
 
+def test_a_bootstrap_has_a_resample_at_least_and_a_seed_that_is_not_negative(monkeypatch):
+    once = an.bootstrap_interval([1.0, 2.0, 6.0], resamples=1)
+    assert once.low == once.high
+    with pytest.raises(ValidationError, match="resamples is 0; it must be between 1 and 100000000"):
+        an.bootstrap_interval([1.0, 2.0], resamples=0)
+    with pytest.raises(ValidationError, match="seed is -1; it must be at least 0"):
+        an.bootstrap_interval([1.0, 2.0], seed=-1)
+    asked = []
+    monkeypatch.setattr(statistics, "check_room", lambda what, numbers: asked.append((what, numbers)))
+    an.bootstrap_interval([1.0, 2.0, 6.0], resamples=7)
+    assert asked == [("resamples is 7; the resamples", 84)]  # indices, values, and what a statistic makes of them
+
+
 def test_the_episodes_of_a_fit_are_fifty_from_a_sixteenth_on():
     early = [100, 106, 112, 119, 125, 133, 140, 149, 157, 166, 176, 186, 197, 209, 221, 234, 247, 262, 277, 293]
     middle = [310, 328, 347, 367, 389, 411, 435, 461, 488, 516, 546, 578, 611, 647, 685, 725, 767, 811, 859, 909]
@@ -161,6 +238,16 @@ def test_the_growth_exponent_and_its_interval_are_those_computed_by_hand():
     other = an.growth_exponent(three_series(), level=0.6, resamples=500, seed=2)
     assert other.low == pytest.approx(0.29913627415996435, rel=1e-12)
     assert other.high == pytest.approx(0.5286748487570828, rel=1e-12)
+
+
+def test_the_bootstrap_of_an_exponent_has_the_seed_zero_where_none_is_given():
+    t = np.arange(1.0, 1601.0)
+    series = np.stack([k * t ** (0.3 + 0.07 * k) for k in range(1, 8)])
+    at = exponent_episodes(1600)
+    samples = series[:, at - 1]
+    first, other = an.growth_exponent(series, seed=0), an.growth_exponent(series, seed=1)
+    assert an.growth_exponent(series) == exponent_of_samples(samples, at) == first
+    assert first.low != other.low
 
 
 def test_one_series_has_an_exponent_without_an_interval_and_two_have_one():
@@ -269,8 +356,29 @@ def test_exponents_are_fitted_to_the_values_at_their_episodes():
 @pytest.mark.parametrize("points", [1, 0])
 def test_a_curve_has_two_points_at_least(points):
     assert an.aggregate(Ramp(), experiment(LEARNERS[:1]), points=2).curves["episode"].unique().to_list() == [1, 1000]
-    with pytest.raises(ValidationError, match=f"points is {points}; it must be between 2 and"):
+    with pytest.raises(ValidationError, match=f"points is {points}; it must be between 2 and 1000000"):
         an.aggregate(Ramp(), experiment(LEARNERS[:1]), points=points)
+
+
+def test_a_thread_reads_at_least():
+    few = experiment(LEARNERS[:1], episodes=20)
+    assert an.aggregate(Ramp(), few, threads=1).finals.equals(an.aggregate(Ramp(), few).finals)
+    for threads in (0, 1025):
+        with pytest.raises(ValidationError, match=f"threads is {threads}; it must be between 1 and 1024"):
+            an.aggregate(Ramp(), few, threads=threads)
+
+
+def test_constraints_have_curves_of_their_own_where_there_are_several():
+    class Two(Ramp):
+        def read(self, run, columns=None):
+            return super().read(run).with_columns(violation_1=-pl.col("violation_0"))
+
+    few, six = experiment(LEARNERS[:1], episodes=20), list(an.METRICS)
+    metrics = [
+        an.aggregate(store, few, constraints=constraints).curves["metric"].unique(maintain_order=True).to_list()
+        for store, constraints in ((Ramp(), True), (Two(), False), (Two(), True))
+    ]
+    assert metrics == [six, six, [*six, "violation_0", "violation_1", "strong_violation_0", "strong_violation_1"]]
 
 
 def test_missing_runs_are_counted_and_the_first_is_named():
@@ -597,6 +705,79 @@ def test_flexdomes_that_were_told_another_slater_gap_are_not_alike():
 )
 def test_numbers_have_about_three_digits(value, text):
     assert number(value) == text
+
+
+def test_the_claims_have_the_numbers_of_the_rules_and_parts_have_names():
+    assert list(an.CLAIMS) == [1, 2, 3, 4, 5, 6]
+    assert len(an.Roles(flexdome=["a"] * 10_000).flexdome) == 10_000
+    with pytest.raises(ValidationError, match="flexdome has more than 10000 entries"):
+        an.Roles(flexdome=["a"] * 10_001)
+
+
+# -- the paper's table -------------------------------------------------------------------------------------------------
+
+
+def test_a_learner_of_the_table_has_its_own_settings_and_one_that_was_not_run_has_none():
+    table = an.table1(made_up({}))
+    for id, settings in [
+        ("flexdome", ["ours", "free", "oracle"]),
+        ("uopt-rpgpd", ["uopt"]),
+        ("optprimaldual", ["vanilla"]),
+        ("omdpd", [None]),
+    ]:
+        rows = table.filter(id=id)
+        assert rows["setting"].to_list() == settings
+        assert rows["status"].unique().to_list() == ["not run" if settings == [None] else "measured"]
+
+
+def test_a_table_is_made_of_ten_thousand_results_at_most():
+    with pytest.raises(ValidationError, match=r"results\[0\] is None"):
+        an.table1([None] * 10_000)
+    with pytest.raises(ValidationError, match="results has more than 10000 entries"):
+        an.table1([None] * 10_001)
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_score_is_a_sum_with_weights():
+    assert an.parse_score("strong_regret + 0.5*wobble + 1e12 * last_gap + 0 * crossings") == {
+        "strong_regret": 1.0,
+        "wobble": 0.5,
+        "last_gap": 1e12,
+        "crossings": 0.0,
+    }
+    for weight in ("-0.5", "1.1e12"):
+        with pytest.raises(ValidationError, match=r"weight of wobble is .*; it must be in \[0, 1e\+12\]"):
+            an.parse_score(f"{weight} * wobble")
+
+
+@pytest.mark.parametrize(
+    ("over", "scores"),
+    [
+        ("mean", {"b": 4.5, "c": 5.0, "a": 6.0}),
+        ("worst", {"c": 5.0, "b": 9.0, "a": 12.0}),
+        ("geometric", {"a": math.sqrt(13.0), "b": math.sqrt(10.0), "c": 6.0}),
+    ],
+)
+def test_settings_are_ranked_by_the_score_of_their_runs(over, scores):
+    runs = {
+        "learner": ["a", "a", "b", "b", "c"],
+        "strong_regret": [0.0, 2.0, 0.0, 1.0, 5.0],
+        "strong_violation": [0.0, 5.0, 0.0, 4.0, 0.0],
+    }
+    found = an.ranked_settings(pl.DataFrame(runs), "strong_regret + 2 * strong_violation", over)
+    assert found["learner"].to_list() == sorted(scores, key=scores.get)
+    assert dict(found.select("learner", "score").iter_rows()) == pytest.approx(scores)
+    assert dict(found.select("learner", "strong_regret").iter_rows()) == {"a": 1.0, "b": 0.5, "c": 5.0}
+    assert dict(found.select("learner", "n").iter_rows()) == {"a": 2, "b": 2, "c": 1}
+
+
+def test_a_geometric_mean_is_not_taken_of_a_negative_score():
+    runs = pl.DataFrame({"learner": ["a"], "strong_regret": [-0.5], "strong_violation": [0.0]})
+    with pytest.raises(ValidationError, match="is below 0 in some run"):
+        an.ranked_settings(runs)
+    assert an.ranked_settings(runs, over="mean")["score"].to_list() == [-0.5]
 
 
 # -- the suite ---------------------------------------------------------------------------------------------------------

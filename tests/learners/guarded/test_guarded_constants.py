@@ -23,6 +23,7 @@ from runs import Observed, learned
 
 S, A, H, M = 3, 2, 3, 2
 ALPHA = np.array([0.6, 0.7])
+POLICY = np.full((H, 1, A), 0.5)  # what a ledger keeps, whatever it says
 
 CONSTANTS = [
     (suredome, "EXPLORE", 0.1),
@@ -62,9 +63,9 @@ def test_a_constant_is_the_one_that_is_documented(module, name, value):
 def book(m=M, kept=4, seed=0, delta=0.05):
     """A ledger with some policies, each with bounds and rewards of its own."""
     rng = np.random.default_rng(seed)
-    made = Ledger(fd.SafePolicy(np.full((H, S, A), 0.5), rng.uniform(1.5, 2.5, m)), delta)
+    made = Ledger(fd.SafePolicy(POLICY, rng.uniform(1.5, 2.5, m)), delta)
     for _ in range(kept - 1):
-        made.freeze(np.full((H, S, A), 0.5), np.append(rng.uniform(0.0, 3.0), rng.uniform(0.0, 3.0, m)), ALPHA[:m])
+        made.freeze(POLICY, np.append(rng.uniform(0.0, 3.0), rng.uniform(0.0, 3.0, m)), ALPHA[:m])
     made.book.bound[1:kept] = rng.uniform(0.0, 2.0, (kept - 1, m))
     made.book.reward[:kept] = rng.uniform(0.0, 3.0, kept)
     return made
@@ -77,14 +78,14 @@ def test_a_ledger_begins_with_the_safe_policy_alone():
     made = book(kept=1)
     assert made.now == (0, 0, 1.0)
     assert made.book.places.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
-    made.freeze(np.full((H, S, A), 0.5), np.ones(1 + M), ALPHA)
+    made.freeze(POLICY, np.ones(1 + M), ALPHA)
     assert made.book.places.tolist() == [2, 1, 1, 0, 0, 0, 0, 0]  # frozen, and of no epoch
 
 
 def test_a_policy_that_is_not_kept_has_the_place_of_the_safe_one():
     made = book(kept=10)
     made.book.bound[:10] = 0.0
-    made.freeze(np.full((H, S, A), 0.5), np.ones(1 + M), ALPHA)
+    made.freeze(POLICY, np.ones(1 + M), ALPHA)
     assert [made.place(number) for number in (0, 1, 2, 10, 99)] == [0, 0, 1, 9, 0]
 
 
@@ -131,7 +132,7 @@ def test_rewards_that_are_all_the_same_leave_no_error(reward):
 
 def test_what_is_guessed_of_a_policy_is_within_reason():
     made = book(kept=1)
-    at = made.freeze(np.full((H, S, A), 0.5), np.array([1.0, 0.0, 9.0]), ALPHA)
+    at = made.freeze(POLICY, np.array([1.0, 0.0, 9.0]), ALPHA)
     np.testing.assert_array_equal(made.book.guess[at], [[0.01, 0.02], [0.99, 0.02]])
     assert made.book.belief[at] == made.book.reward[at] == 1.0
 
@@ -211,6 +212,25 @@ def test_bounds_that_are_the_thresholds_are_kept_to():
     assert made.now == (2, 2, 1.0)
 
 
+def test_between_equals_the_oldest_is_kept_to():
+    made = book(kept=4)
+    made.book.bound[:4], made.book.reward[:4] = ALPHA + 0.5, 1.0
+    made.book.bound[3] = ALPHA - 0.5
+    made.decide(ALPHA)
+    assert made.now == (0, 0, 1.0)
+    made.decide(ALPHA, 3)
+    assert made.now == (0, 3, pytest.approx(0.5))
+
+
+def test_the_best_is_held_to_earn_a_thousandth_of_the_horizon_more_where_bases_are_favoured():
+    """Base 0 earns most and has half of the room of base 1: their prices are 2 (0.003) and 0.003 + 0.002, in parts."""
+    made = book(kept=3)
+    made.book.bound[:3] = ALPHA + 0.1, ALPHA + 0.2, ALPHA - 0.5
+    made.book.reward[:3] = 2.0, 1.998, 1.0
+    made.decide(ALPHA, 2)
+    assert made.now == (1, 2, pytest.approx(0.2 / 0.7))
+
+
 def test_where_there_is_no_base_what_is_kept_is_the_safe_policy_alone():
     made = book(kept=4)
     made.book.bound[:4] = 0.1
@@ -242,6 +262,25 @@ def test_a_policy_that_is_free_is_kept_in_the_pair_that_earns_most():
     assert made.now[1] == 2
 
 
+def test_a_policy_that_is_free_is_kept_as_the_other_one_of_the_pair_that_earns_most():
+    """A tenth of it beside base 0 loses 0.9 of 0.5; a half of it beside base 1 loses half of 1, and costs less."""
+    made = book(kept=3)
+    made.book.bound[:3] = ALPHA + 0.1, ALPHA + 0.9, ALPHA - 0.9
+    made.book.reward[:3] = 1.5, 1.0, 2.0
+    made.decide(ALPHA, 2)
+    assert made.now == (1, 2, pytest.approx(0.5))
+    assert made.decide(ALPHA, 2, 0.0) == pytest.approx(1.55)
+    assert made.now == (0, 2, pytest.approx(0.1))
+
+
+def test_a_policy_that_is_free_is_kept_as_the_base_of_the_pair_that_earns_most():
+    made = book(kept=3)
+    made.book.bound[:3] = np.zeros(M), ALPHA + 0.9, ALPHA - 0.9
+    made.book.reward[:3] = 1.5, 1.0, 2.0
+    assert made.decide(ALPHA, 1, 0.0) == pytest.approx(1.5)
+    assert made.now == (1, 2, pytest.approx(0.5))
+
+
 @pytest.mark.parametrize(("short", "behind"), [(0.1999, False), (0.2001, True)])
 def test_two_standard_errors_are_those_of_the_mean_of_the_rewards(short, behind):
     made, n = book(kept=2), 400
@@ -251,14 +290,42 @@ def test_two_standard_errors_are_those_of_the_mean_of_the_rewards(short, behind)
     assert bool(kernels.is_behind(made.book, ALPHA, 1)) is behind
 
 
+@pytest.mark.parametrize("rounded", [0.0, 1e-9])
+def test_rewards_without_a_spread_are_two_standard_errors_apart_however_near(rounded):
+    made = book(kept=2)
+    made.book.bound[:2] = ALPHA + 0.5, np.zeros(M)
+    made.book.reward[:2] = 2.0, 1.9999
+    made.book.earned[1] = 400.0, 200.0, 100.0 - rounded
+    assert kernels.is_behind(made.book, ALPHA, 1)
+
+
+def test_without_a_candidate_the_pair_that_earns_most_is_kept_to():
+    made = book(kept=4)
+    made.book.bound[:4], made.book.reward[:4] = ALPHA + 0.5, [1.0, 3.0, 2.0, 0.5]
+    made.book.now[:] = 3.0, 3.0, 0.5
+    kernels.choose(made.book, ALPHA)
+    assert made.now == (0, 1, 1.0)
+
+
 def test_where_there_is_no_room_the_oldest_goes():
     made = book(kept=10)
     made.book.bound[1:10] = 0.0
     made.book.bound[1], made.book.reward[1] = 3.0, 99.0  # the pair that earns most
     made.book.places[kernels.MAIN] = 2
-    made.freeze(np.full((H, S, A), 0.5), np.ones(1 + M), ALPHA)
+    made.freeze(POLICY, np.ones(1 + M), ALPHA)
     assert [one.number for one in made.policies] == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10]
     assert made.frozen == 10
+
+
+@pytest.mark.parametrize(("base", "other", "main", "out"), [(1, 3, 5, 2), (1, 2, 3, 4), (2, 1, 9, 3), (3, 4, 1, 2)])
+def test_where_there_is_no_room_the_oldest_of_which_nothing_is_needed_goes(base, other, main, out):
+    made = book(kept=10)
+    made.book.bound[:], made.book.reward[:] = 0.0, 0.0
+    made.book.bound[base], made.book.bound[other] = ALPHA + 0.5, ALPHA - 0.5
+    made.book.reward[base], made.book.reward[other] = 1.0, 9.0
+    made.book.places[kernels.MAIN] = main
+    made.freeze(POLICY, np.ones(1 + M), ALPHA)
+    assert [one.number for one in made.policies] == [k for k in range(11) if k != out]
 
 
 def test_what_is_kept_of_the_others_moves_with_them():
@@ -267,9 +334,7 @@ def test_what_is_kept_of_the_others_moves_with_them():
     for k in range(10):
         for n, name in enumerate(fields, 1):
             getattr(made.book, name)[k] = 0.01 * (k + 0.1 * n)  # less than every threshold: there is no base
-    at = made.freeze(
-        np.full((H, S, A), 0.25), np.array([1.5, 0.6, 0.9]), ALPHA, main=True, keen=True, aim=7, until=8, explored=9
-    )
+    at = made.freeze(0.5 * POLICY, np.array([1.5, 0.6, 0.9]), ALPHA, main=True, keen=True, aim=7, until=8, explored=9)
     assert [one.number for one in made.policies] == [0, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     for place, k in enumerate([0, 2, 3, 4, 5, 6, 7, 8, 9]):
         for n, name in enumerate(fields, 1):
@@ -329,11 +394,11 @@ def test_a_capital_of_one_over_the_level_refutes_and_the_last_point_is_the_last(
 
 def test_a_promise_is_refuted_where_its_upper_bound_falls_below_it():
     made = book(kept=1)
-    made.book.bound[0] = 0.5, 2.0
+    made.book.bound[0] = 0.5, 2.5
     xs, row = [], np.zeros(sequences.SIZE)
     while True:
-        totals = np.array([1.5, 1.2])
-        xs.append(1.0 - 1.2 / H)
+        totals = np.array([1.5, 1.8])
+        xs.append(1.0 - 1.8 / H)
         level, bets, gains, price, total, squares, best = 6.0 * math.log(10.0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for t, x in enumerate(xs):
             bet = min(math.sqrt(2.0 * level / ((0.25 + squares) * math.log(2.0 + t))), 0.5)
@@ -341,16 +406,18 @@ def test_a_promise_is_refuted_where_its_upper_bound_falls_below_it():
             bets, gains, total = bets + bet, gains + bet * x, total + x
             squares += (x - (0.5 + total) / (t + 2.0)) ** 2
             best = max(best, (gains - level - price) / bets)
-        refuted = H * (1.0 - best) < 2.0
+        refuted = H * (1.0 - best) < 2.5
         assert kernels.refuted_by(made.book, totals, row) == (1 if refuted else -1)
         if refuted:
             break
         made.refuted(totals)
         made.observe(0, 1.0, totals)
     assert len(xs) > 20
-    shown = rf"utilities\[1\] is 2; its {len(xs)} episodes show at most {H * (1.0 - best):.4g} with"
+    shown = rf"utilities\[1\] is 2.5; its {len(xs)} episodes show at most {H * (1.0 - best):.4g} with"
     with pytest.raises(fd.ValidationError, match=shown):
         made.refuted(totals)
+    made.book.bound[0, 1] = H * (1.0 - row[sequences.BOUND])
+    made.refuted(totals)  # as much as is shown
 
 
 @pytest.mark.parametrize("kind", ["suredome", "guard"])
@@ -374,7 +441,36 @@ def test_a_run_is_its_episodes_one_by_one(kind):
         expected.append(cmdp.alpha - mixed)
         again.observe(one)
     np.testing.assert_allclose(history.violation, np.transpose(expected), atol=1e-12)
+    brought = [[np.sum(one.rewards), *np.sum(one.utilities, axis=1)] for one in watched.seen]
+    np.testing.assert_allclose(history.realised, np.transpose(brought), atol=1e-12)
     assert slow.episodes.tolist() == history.episodes.tolist()
+
+
+@pytest.mark.parametrize(("kind", "more"), [(fd.SureDOME, {}), (Guarded, {"inside": "flexdome"})])
+def test_a_run_is_refused_where_its_episodes_one_by_one_are(kind, more):
+    cmdp = fd.CMDP(world().transitions, world().rewards, world().utilities, [1.0, 1.5], 0)
+    lie = fd.SafePolicy(safe().policy, np.array([1.2, 2.8]))
+    run, watched = (kind(cmdp.problem(), 200, 4, safe_policy=lie, **more) for _ in range(2))
+    for learner in (run, run, Observed(watched)):
+        with pytest.raises(fd.ValidationError, match="utilities.1. is 2.8; .* less than what was promised"):
+            fd.simulate(learner, cmdp, seed=2)
+    assert learned(run) == learned(watched)
+    assert (run.ledger.book.earned[:2, 0] > 5.0).all()
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_an_episode_of_a_run_is_kept_to_the_base_where_its_coin_is_not_below_gamma(other, monkeypatch):
+    cmdp = world()
+    learner = fd.SureDOME(cmdp.problem(), episodes=1, safe_policy=safe())
+    book, rng = learner.ledger.book, np.random.default_rng(0)
+    learner.ledger.freeze(rng.dirichlet(np.ones(A), (H, S)), np.ones(1 + M), ALPHA, aim=9, until=9)
+    book.bound[1:3], book.reward[1] = (ALPHA + 0.5, ALPHA - 0.5), 1.0
+    gamma = kernels.share(book.bound[1], book.bound[2], ALPHA)
+    monkeypatch.setattr(fd.SureDOME, "coins", lambda self, n: np.full(n, np.nextafter(gamma, 0.0) if other else gamma))
+    found = fd.simulate(learner, cmdp)
+    values = [fd.evaluate(cmdp, pi).utilities for pi in book.policies[1:3]]
+    np.testing.assert_allclose(found.violation[:, 0], ALPHA - (1.0 - gamma) * values[0] - gamma * values[1])
+    assert book.earned[:3, 0].tolist() == [0.0, float(not other), float(other)]
 
 
 # -- thresholds that are sampled -----------------------------------------------------------------------------------
@@ -402,7 +498,8 @@ def test_a_sampled_threshold_is_bounded_from_above(declared):
     assert learner.thresholds.tolist() == [0.6, 3.0]
     draws = np.random.default_rng(3).uniform(0.4, 1.0, 90)
     for draw in draws:
-        learner.observe(fd.Episode(**{**episode("sampled"), "thresholds": np.full((2, 3), draw)}))
+        samples = np.array([[1.3, 1.2, 1.1], [draw - 0.1, draw, draw + 0.1]])
+        learner.observe(fd.Episode(**{**episode("sampled"), "thresholds": samples}))
         assert learner.thresholds[1] <= declared.get("threshold_range", (0.0, 3.0))[1]
     level, n = math.log(2.0 / 0.08), len(draws)
     if "threshold_scale" in declared:  # Robbins' normal mixture, rho = 50
@@ -438,6 +535,19 @@ def test_samples_at_the_ends_of_what_was_declared_are_taken(draw, taken):
         lower.observe(one)
         assert lower._sampled[1, 1] == 0.0  # 1 - x, not less than 0
     assert (learner.episode, lower.episode) == (int(taken), int(draw == 0.1))
+
+
+@pytest.mark.parametrize("i", [0, 1])
+def test_a_sample_of_any_threshold_at_the_ends_is_taken_and_beyond_refused(i):
+    cmdp, known = sampled()
+    learner = fd.SureDOME(cmdp.problem(hide=("thresholds",)), 50, safe_policy=known, threshold_range=(0.1, 1.4))
+    samples = np.full((2, 3), 0.5)
+    samples[i] = 1.5
+    with pytest.raises(fd.ValidationError, match=rf"thresholds\[0, {i}\] is 1.5"):
+        learner.observe(fd.Episode(**{**episode("sampled"), "thresholds": samples}))
+    samples[i] = 1.4
+    learner.observe(fd.Episode(**{**episode("sampled"), "thresholds": samples}))
+    assert learner.episode == 1
 
 
 # -- Guard ---------------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ class Guarded(Certified):
         growth = GROWTH[int(len(self.ledger.bases(alpha)) > 1)]
         until = self.episode + max(FIRST, int(growth * self.episode))
         beliefs = self.learner.beliefs()
-        values = np.append(beliefs.value, np.clip(beliefs.utilities, 0.0, self.problem.horizon))
+        values = np.append(beliefs.value, beliefs.utilities)
         self.ledger.freeze(self.learner.policy, values, alpha, keen=True, until=until)
 
     def _being_certified(self) -> bool:

@@ -128,7 +128,7 @@ def _earn_most(book, alpha):
 def _cost_least(book, alpha, k):
     """The base that the policy at place k leans on; the safe policy, with gamma = 0, where there is no room."""
     kept = book.places[KEPT]
-    top = book.reward[0]
+    top = -np.inf
     for j in range(kept):
         top = max(top, book.reward[j])
     top += NEARLY * book.policies.shape[1]
@@ -140,7 +140,7 @@ def _cost_least(book, alpha, k):
             price = (top - book.reward[j]) * (1.0 - gamma) / gamma
             if price < least:
                 least = price
-                book.now[0], book.now[1], book.now[2] = j, k, gamma
+                book.now[0], book.now[2] = j, gamma
 
 
 @kernel
@@ -166,7 +166,7 @@ def is_behind(book, alpha, k):
     n, total, squares = book.earned[k, 0], book.earned[k, 1], book.earned[k, 2]
     if n < ENOUGH:
         return False
-    error = np.sqrt(max(squares - total * total / n, 0.0) / n / max(n - 1.0, 1.0))
+    error = np.sqrt(max(squares - total * total / n, 0.0) / n / (n - 1.0))
     return book.reward[k] + ERRORS * error < _earn_most(book, alpha)
 
 
@@ -175,7 +175,7 @@ def choose(book, alpha):
     """The mixture of a guard's next episode; a candidate that is certified, or behind, is none any more."""
     places, k = book.places, 0
     if places[KEEN]:
-        for j in range(1, places[KEPT]):
+        for j in range(places[KEPT]):
             if book.numbers[j] == places[CURRENT]:
                 k = j
     if k > 0 and (_is_base(book.bound[k], alpha) or is_behind(book, alpha, k)):
@@ -209,7 +209,8 @@ def refuted_by(book, totals, row):
     for i in range(totals.size):
         for j in range(SIZE):
             row[j] = book.rows[0, i, j]
-        missing = bernstein(row, 1.0 - min(totals[i] / H, 1.0), book.level[0])
+        x = min(totals[i] / H, 1.0)
+        missing = bernstein(row, 1.0 - x, book.level[0])
         if H * (1.0 - missing) < book.bound[0, i]:
             return i
     return -1
@@ -267,7 +268,7 @@ def _play_drawn(book, coins, truth, uniforms, t, buffers, values, exact, weights
     It is -1 where the episode refutes what was promised of the safe policy. ``row`` is work.
     """
     base, other, gamma = int(book.now[0]), int(book.now[1]), book.now[2]
-    drawn = other if gamma == 1.0 or coins[t] < gamma else base
+    drawn = other if coins[t] < gamma else base
     play(book.policies[drawn], truth, uniforms, t, buffers)
     reward = 0.0
     for h in range(buffers.rewards.size):
@@ -277,7 +278,7 @@ def _play_drawn(book, coins, truth, uniforms, t, buffers, values, exact, weights
         for h in range(buffers.rewards.size):
             totals[i] += buffers.utilities[i, h]
     if drawn == 0 and refuted_by(book, totals, row) >= 0:
-        return -1
+        return -1  # no place
     weights[t] = gamma
     for j in range(1 + totals.size):
         exact[t, j] = (1.0 - gamma) * values[base, j] + gamma * values[other, j]
