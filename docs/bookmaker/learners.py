@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 
 import flexdome as fd
+from flexdome.cli.pages import SHARED
 from flexdome.learners import Entry
 from flexdome.learners.registry import UNCLAIMED
 
@@ -16,12 +17,6 @@ from .measured import measured, numbers
 
 __all__ = ["contents", "name_of", "page", "snippet"]
 
-SHARED = {
-    "episodes": "how many episodes are planned; running past them is allowed and said",
-    "delta": "confidence: the probability with which a bound may fail",
-    "seed": "of the learner's own draws, where it has any",
-    "safe_policy": "a policy that is known to be safe, and its utilities (``fd.SafePolicy``)",
-}
 FAMILIES = {  # in the book's order: heading, chapter, a sentence
     "primal_dual": (
         "Primal-dual learners",

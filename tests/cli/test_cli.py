@@ -23,6 +23,15 @@ def test_help_names_every_command(capsys):
     assert stop.value.code == 0
     out = capsys.readouterr().out
     assert all(command in out for command in COMMANDS)
+    assert "--version" in out
+
+
+def test_warmup_says_what_it_takes(capsys):
+    with pytest.raises(SystemExit):
+        main(["warmup", "--help"])
+    out = capsys.readouterr().out
+    assert "flexdome warmup [-h] [LEARNER ...]" in out
+    assert "ids of learners (default: all)" in out
 
 
 def test_list_shows_every_environment(capsys):
@@ -61,6 +70,42 @@ def test_show_says_what_a_learner_needs_claims_and_takes(capsys):
         assert text in out
 
 
+@pytest.mark.parametrize(
+    ("id", "lines"),
+    [
+        (
+            "flexdome",
+            [
+                "claimed     regret T^(5/6), strong; violation near-constant, strong; last iterate",
+                "            margin = True: False switches the safety margin off (an ablation)",
+                "            scale_entropy_bonus = True: whether c_b scales the entropy's bonus too",
+            ],
+        ),
+        ("guard", ["claimed     no rate of regret; violation zero, strong"]),
+        ("proxdome", ["claimed     nothing"]),
+    ],
+)
+def test_show_explains_claims_and_options(id, lines, capsys):
+    assert main(["show", id]) == 0
+    assert set(lines) <= set(capsys.readouterr().out.splitlines())
+
+
+def test_every_option_of_our_learners_is_explained(capsys):
+    for id in fd.LEARNERS:
+        assert main(["show", id]) == 0
+        options = capsys.readouterr().out.partition("\noption ")[2].splitlines()
+        assert not [line for line in options if not re.search(r"[a-z_]+( = .+)?: \S", line)]
+
+
+def test_show_fits_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    assert main(["show", "flexdome"]) == 0
+    rows = re.sub("\x1b[^m]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, rows)) <= 80
+    assert rows[0].split() == ["learner", "flexdome,", "version", "2"]
+
+
 def test_show_says_how_large_an_environment_is(capsys):
     assert main(["show", "paper-v1"]) == 0
     out = capsys.readouterr().out
@@ -92,7 +137,7 @@ def test_solve_reads_a_saved_model(tmp_path, capsys):
         (["solve", "papr-v1"], 2, "did you mean paper-v1"),
         (["solve", "missing.npz"], 2, "does not exist"),
         (["solve", "paper-v1", "--seed", "-1"], 2, "seed is -1"),
-        (["show", "paper"], 2, "name is 'paper'; it must be the id of a learner or an environment"),
+        (["show", "flexdom"], 2, "unknown learner or environment 'flexdom'; did you mean flexdome?"),
         (["run", "fixd"], 2, "did you mean fixed"),
         (["run", "missing.toml"], 2, "missing.toml cannot be read"),
         (["run", "fixed", "--episodes", "0"], 2, "episodes is 0"),

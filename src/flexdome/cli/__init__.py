@@ -39,7 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             COMMANDS,
             args=words,
             prog="flexdome",
-            description="Safe online reinforcement learning in constrained MDPs.",
+            description=(
+                "Safe online reinforcement learning in constrained MDPs.\n\n"
+                "--version alone prints the version; --debug, anywhere on the line, the traceback of an error."
+            ),
         )
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -150,7 +150,11 @@ def bench(
 
 
 def warmup(
-    learners: Annotated[tuple[str, ...], tyro.conf.Positional] = (),
+    learners: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="[LEARNER ...]", help_behavior_hint="(default: all)"),
+    ] = (),
     /,
     workers: int = 2,
 ) -> None:
@@ -161,7 +165,7 @@ def warmup(
       flexdome warmup proxdome --workers 1
 
     Args:
-        learners: their ids (all)
+        learners: ids of learners
         workers: processes that compile
     """
     from flexdome.cmdp.validation import shown

@@ -82,11 +82,19 @@ def _least(text: str) -> int:
 
 def lines(page: Iterable[tuple[str, str]]) -> None:
     """Print words and what they stand for, side by side; a word that is the one before is not said again."""
-    table, before = Table(box=None, show_header=False, pad_edge=False), ""
-    for word, text in page:
-        table.add_row("" if word == before else word, text)
-        before = word
-    show(table)
+    rows = list(page)
+    rows = [("" if k and word == rows[k - 1][0] else word, text) for k, (word, text) in enumerate(rows)]
+    console = Console(markup=False, emoji=False)
+    if not console.is_terminal:
+        wide = max((len(word) for word, _ in rows), default=0)
+        print("\n".join(f"{word:<{wide}}  {text}" for word, text in rows))
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 def _numbers(values: Any) -> str:
