@@ -112,7 +112,8 @@ def test_all_broken_rules_are_told_at_once_with_their_methods(uniform):
         fd.check_learner(Broken)
     failures = caught.value.failures
     message = str(caught.value)
-    assert message.startswith(f"Broken breaks {len(failures)} of 12 rules.\n1. Every policy")
+    broken = [one for one in failures if not one.unchecked]
+    assert message.startswith(f"Broken breaks {len(broken)} of 12 rules.\n1. Every policy")
     assert len(failures) >= 4
     assert all(one.rule in message and one.seen in message for one in failures)
     assert failures[0].methods == ("policy", "mixture", "multipliers")
@@ -138,6 +139,29 @@ def test_what_is_raised_everywhere_is_told_once(uniform):
     assert "Raising.observe, test_hooks.py line" in str(caught.value)
 
 
+@pytest.mark.parametrize("begin", [0, 35])
+def test_one_bad_policy_is_one_broken_rule_and_the_others_could_not_be_checked(uniform, begin):
+    class Twice(uniform):
+        id = "twice"
+
+        @property
+        def policy(self):
+            return super().policy * (2.0 if self.episode >= begin else 1.0)
+
+    with pytest.raises(CheckError) as caught:
+        fd.check_learner(Twice)
+    message, failures = str(caught.value), caught.value.failures
+    assert message.startswith(
+        "Twice breaks a rule. Every policy it plays, and every one it may draw, is a distribution"
+    )
+    assert message.count("sums to 2.0") == 1
+    assert "Look at policy. Because of that this could not be checked: Observe and simulate" in message
+    assert "__init__" not in message
+    assert [one.unchecked for one in failures] == [False, *[True] * (len(failures) - 1)]
+    assert {one.methods for one in failures} == {("policy",)}
+    assert len({one.rule for one in failures}) == len(failures)
+
+
 def test_a_learner_that_cannot_be_made_is_told_that_alone(uniform):
     class Missing(Learner):
         id = "missing"
@@ -148,7 +172,8 @@ def test_a_learner_that_cannot_be_made_is_told_that_alone(uniform):
         def __init__(self, problem, episodes, seed, must):
             super().__init__(problem, episodes, seed)
 
-    for learner, why in ((Missing, "observe"), (Picky, "must")):
+    whole = "Missing does not have beliefs, multipliers, observe, policy, preload, restore, state, which"
+    for learner, why in ((Missing, whole), (Picky, "must")):
         with pytest.raises(CheckError, match=rf"{learner.__name__} breaks a rule. It is made as .*{why}") as caught:
             fd.check_learner(learner)
         assert len(caught.value.failures) == 1

@@ -101,7 +101,9 @@ def _imported(id: str) -> type[Learner]:
     except Exception as error:  # of somebody's module: whatever it is, it is why the learner is not there
         raise ValidationError(f"learner is {id!r}; it cannot be imported: {type(error).__name__}: {error}") from error
     if not isinstance(found, type) or not issubclass(found, Learner):
-        raise ValidationError(f"learner is {id!r}, which is {shown(found)}; it must be a subclass of fd.Learner")
+        raise ValidationError(
+            f"learner is {id!r}, which is {shown(found)}; it must be a subclass of flexdome.learners.Learner"
+        )
     return found
 
 

@@ -53,6 +53,8 @@ METHODS: dict[Rule, tuple[str, ...]] = {  # what each is about
     the_truth_is_out_of_reach: ("__init__", "the attributes of the class"),
     forbidden_actions_are_left_alone: ("policy", "observe", "preload", "status", "masks"),
 }
+MASKS = forbidden_actions_are_left_alone
+HANDED = ("policy", "mixture", "multipliers")  # what is checked whenever it is handed over
 
 
 def check_learner(
@@ -63,7 +65,7 @@ def check_learner(
     After them comes what could not be seen, if anything: a learner may randomise, and draw nothing in so few episodes.
 
     A learner that breaks some gets one :class:`~flexdome.simulation.check.CheckError` with all of them: what was seen,
-    and in which methods.
+    in which methods, and what could not be checked because of it.
 
     Parameters
     ----------
@@ -92,24 +94,52 @@ def check_learner(
     if needs and "safe_policy" in inspect.signature(learner).parameters:
         options.setdefault("safe_policy", safe_policy(cmdp, 0.5 * slater_gap(cmdp)))
     subject = Subject(learner, cmdp, options, randomises)
-    failure = _failure(it_can_be_made, subject)
-    failures = [failure] if failure else [found for rule in METHODS if (found := _failure(rule, subject))]
+    failures = _failures(subject)
     if failures:
         raise _error(learner, failures) from next((one.error for one in failures if one.error), None)
     return [*(str(rule.__doc__) for rule in METHODS), *subject.notes]
 
 
-def _failure(rule: Rule, subject: Subject) -> Failure | None:
-    """What is wrong, if the rule is broken."""
+def _failures(subject: Subject) -> list[Failure]:
+    """All rules that are broken; where the same comes in between again, a rule is unchecked."""
+    missing = tuple(sorted(subject.learner.__abstractmethods__))
+    if missing:
+        seen = f"{subject.learner.__name__} does not have {', '.join(missing)}, which a learner must have"
+        return [Failure(str(it_can_be_made.__doc__), seen, missing)]
+    first: dict[str, Failure] = {}
+    found: list[Failure] = []
+    for rule in METHODS:
+        failure, why = _failure(rule, subject)
+        if failure is None:
+            continue
+        if rule is it_can_be_made:
+            return [failure]
+        if why in HANDED and why not in first and rule not in (policies_are_distributions, MASKS):
+            first[why] = failure._replace(rule=str(policies_are_distributions.__doc__))
+            found.append(first[why])
+        if why in first:
+            failure = first[why]._replace(rule=failure.rule, unchecked=True)
+        first.setdefault(why, failure)
+        found.append(failure)
+    return found
+
+
+def _failure(rule: Rule, subject: Subject) -> tuple[Failure | None, str]:
+    """What is wrong, if the rule is broken, and why: what the learner handed over, or what was seen."""
     sentence = str(rule.__doc__)
     try:
         rule(subject)
     except CheckError as error:
-        return Failure(sentence, str(error), METHODS[rule])
+        return Failure(sentence, str(error), METHODS[rule]), str(error)
     except Exception as error:  # noqa: BLE001 (whatever a learner of somebody else's raises is what was seen)
+        frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        handed = next((name for name in HANDED if f"handed_{name}" in frames), None)
+        where = _raised_in(error, subject.learner)
+        if handed is not None and not where:
+            return Failure(sentence, str(error), (handed,), error), handed
         seen = f"{type(error).__name__} was raised: {error}"
-        return Failure(sentence, seen, _raised_in(error, subject.learner) or METHODS[rule], error)
-    return None
+        return Failure(sentence, seen, where or METHODS[rule], error), f"{seen} {where}"
+    return None, ""
 
 
 def _raised_in(error: Exception, learner: type[Learner]) -> tuple[str, ...]:
@@ -132,15 +162,18 @@ def _lines(code: CodeType, line: int | None) -> bool:
 
 
 def _error(learner: type[Learner], failures: list[Failure]) -> CheckError:
-    """All of them in one message; rules that were broken in the same way are told together."""
-    same: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for rule, seen, methods, _ in failures:
-        same.setdefault((seen, methods), []).append(rule)
-    lines = [f"{' '.join(rules)} But {seen}. Look at {', '.join(methods)}." for (seen, methods), rules in same.items()]
-    if len(failures) == 1:
-        message = f"{learner.__name__} breaks a rule. {lines[0]}"
+    """All of them in one message; rules that could not be checked are told with what came in between."""
+    broken, name = [one for one in failures if not one.unchecked], learner.__name__
+    lines = []
+    for failure in broken:
+        same = (failure.seen, failure.methods)
+        rest = [one.rule for one in failures if one.unchecked and (one.seen, one.methods) == same]
+        text = f"{failure.rule} But {failure.seen}. Look at {', '.join(failure.methods)}."
+        lines.append(text + (f" Because of that this could not be checked: {' '.join(rest)}" if rest else ""))
+    if len(broken) == 1:
+        message = f"{name} breaks a rule. {lines[0]}"
     else:
-        many = f"{learner.__name__} breaks {len(failures)} of {len(METHODS)} rules."
+        many = f"{name} breaks {len(broken)} of {len(METHODS)} rules."
         message = "\n".join([many, *(f"{number}. {line}" for number, line in enumerate(lines, 1))])
     error = CheckError(message)
     error.failures = tuple(failures)
