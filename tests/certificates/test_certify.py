@@ -10,6 +10,7 @@ import flexdome as fd
 from flexdome.certificates import LowerSequence, Recorded, certify_seen, check_promise, load_episodes, save_episodes
 from flexdome.certificates.model_kernels import least_value
 from flexdome.certificates.model_set import Seen, model_set, values_over
+from flexdome.certificates.promise import broken_promise
 from flexdome.errors import FileFormatError, ValidationError
 
 
@@ -657,6 +658,27 @@ def test_a_safe_policy_that_is_not_safe_is_found_out():
     unsafe = fd.Problem(3, 2, 3, 0, truth + 0.2, 0.01)
     with pytest.raises(ValidationError, match="less than the threshold"):
         check_promise(fd.SafePolicy(pi, truth + 0.3), unsafe, log)
+
+
+def test_a_broken_promise_is_told_in_the_users_units_with_the_digits_that_show_it():
+    drug = fd.Quantity("drug used", 0.0, 150.0, "ml", limit=1350.0)
+    units = fd.Problem(1, 1, 16, 0, subject_to=drug).units
+    assert str(broken_promise(units, 0, 8.0, 7.9998, 165, 1e-6)) == (
+        "safe_policy.utilities[0] is 8, drug used at most 1200 ml; its 165 episodes show at least 1200.03 ml with "
+        "confidence 0.999999: more than what was promised"
+    )
+    plain = broken_promise(fd.Problem(1, 1, 16, 0, [1.0]).units, 0, 8.0, 7.9998, 1, 1e-15, 7.9999)
+    assert str(plain) == (
+        "safe_policy.utilities[0] is 8; its 1 episode shows at most 7.9998 with confidence 1 - 1e-15: less than the "
+        "threshold, 7.9999"
+    )
+
+
+def test_numbers_in_words_are_not_rounded_to_nonsense():
+    cmdp = small()
+    pi = some_policy(cmdp)
+    head = str(fd.certify(pi, problem_of(cmdp), fd.play(pi, cmdp, 1), 1e-15)).splitlines()[0]
+    assert head == "not certified (confidence 1 - 1e-15), from 1 episode by method 'episodes'"
 
 
 # -- samples that are missing -------------------------------------------------------------------------------------

@@ -91,10 +91,10 @@ def test_a_monitor_is_its_formulas():
     sequence = LowerSequence(delta / 2 / m, also=[1 - 0.5, 1 - 0.2])
     sequence.extend(1 - d[:, 0].mean(axis=1))
     assert monitor.upper[0] == pytest.approx(2 - 2 * sequence.bound, rel=1e-12)
-    assert "utility 0 is below its threshold, 1, with confidence 0.8: it is at most" in monitor.alarm.message
+    assert "utility 0 is below its threshold, 1, with confidence 0.8: by how much is" in monitor.alarm.message
     changes = {a.constraint: a.message for a in monitor.alarms if a.kind == "change"}
     assert "mean of the reward is" in changes[-1]
-    assert "mean of the utility 1 is" in changes[1]
+    assert "mean of utility 1 is" in changes[1]
 
 
 def test_sampled_thresholds_of_a_monitor_are_its_formulas():
@@ -185,6 +185,37 @@ def test_an_alarm_is_told_from_the_users_side(side, sampled):
     assert f"dose is {where} its {side}," in monitor.alarm.message
     assert (f"{side}, {least} " in monitor.alarm.message) is sampled
     assert f": it is {most} " in monitor.alarm.message
+
+
+def test_an_alarm_names_no_bound_that_is_its_limit():
+    plant = fd.Problem(1, 1, H, 0, subject_to=fd.Quantity("drug used", 0.0, 1000.0, "ml", limit=1350.0))
+    monitor, none = fd.Monitor(plant, 1e-15), np.zeros(H, int)
+    while not monitor.alarms:
+        monitor.observe(fd.Episode(none, none, [0.5] * H, [[676.5 + 5.0 * (-1) ** monitor.episodes] * H]))
+    assert monitor.alarm.message == (
+        "drug used is above its limit, 1350 ml, with confidence 1 - 1e-15: by how much is not known yet"
+    )
+
+
+def test_an_alarm_has_the_digits_that_tell_a_bound_from_its_limit(monkeypatch):
+    plant = fd.Problem(1, 1, H, 0, subject_to=fd.Quantity("drug used", 0.0, 1000.0, "ml", limit=1350.0))
+    monitor, none = fd.Monitor(plant, 0.5), np.zeros(H, int)
+    monkeypatch.setattr(fd.Monitor, "upper", plant.units.values([1350.04])[:, None][0])
+    while not monitor.alarms:
+        monitor.observe(fd.Episode(none, none, [0.5] * H, [[900.0] * H]))
+    assert monitor.alarm.message.endswith("limit, 1350 ml, with confidence 0.5: it is at least 1350.04 ml")
+
+
+def test_a_change_names_what_changed():
+    bound = fd.Quantity("out of band", 0.0, 1.0, limit=1.9)
+    plant = fd.Problem(1, 1, H, 0, reward=fd.Quantity("yield", 0.0, 1.0), subject_to=bound)
+    monitor, none = fd.Monitor(plant, 0.1), np.zeros(H, int)
+    for k in range(1000):
+        low = 0.9 if k < 300 else 0.1
+        monitor.observe(fd.Episode(none, none, [low] * H, [[low] * H]))
+    told = {alarm.constraint: alarm.message for alarm in monitor.alarms}
+    assert told[-1].startswith("the mean of yield is not what it was")
+    assert told[0].startswith("the mean of out of band is not what it was")
 
 
 def test_a_sample_outside_its_own_range_is_refused_whole():

@@ -39,6 +39,7 @@ from flexdome.certificates import kernels
 from flexdome.certificates.monitor_kernels import SCALES, watch
 from flexdome.certificates.sequences import POINTS, LowerSequence, betting_grid
 from flexdome.certificates.thresholds import HOW, TUNED, as_laws
+from flexdome.certificates.verdict import confidence
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.problem import as_problem
 from flexdome.cmdp.validation import Float, shown
@@ -208,25 +209,25 @@ class Monitor:
     def _tell(self) -> Alarm:
         """Put what was found in words; the first new alarm comes back."""
         before = len(self.alarms)
-        sure = f"with confidence {1.0 - self.delta:.6g}"
+        sure, units = f"with confidence {confidence(self.delta)}", self.problem.units
         for k, j in np.argwhere((self._found > 0) & ~self._told)[::-1]:
             self._told[k, j] = True
             i, t = int(j) - 1, int(self._found[k, j])
             if k == 1:
                 least = " at least" if self._laws.sampled[i] else ""
-                units, alpha = self.problem.units, self._threshold(i)
-                one = units.quantity(i)
+                one, (alpha, upper) = units.quantity(i), units.apart(i, self._threshold(i), float(self.upper[i]))
                 side = "below" if one is None or one.limit is None else "above"
                 most = "at most" if side == "below" else "at least"
                 if one is not None and side == "above" and least:
                     least = " at most"
                 what = f"utility {i}" if one is None else one.name
-                text = f"{what} is {side} its {units.threshold(i)},{least} {units.total(i, alpha)}, {sure}"
-                self._raise("violation", i, t, f"{text}: it is {most} {units.total(i, self.upper[i])}")
+                text = f"{what} is {side} its {units.threshold(i)},{least} {alpha}, {sure}"
+                by = "by how much is not known yet" if upper == alpha else f"it is {most} {upper}"
+                self._raise("violation", i, t, f"{text}: {by}")
             else:
-                names = [self.problem.reward, *self.problem.subject_to] if self.problem.subject_to else []
-                what = "reward" if j == 0 else f"utility {i}" if not names else self.problem.units.name(i)
-                text = f"the mean of the {what} is not what it was, {sure}: the plant or the policy has changed"
+                reward = "the reward" if units.reward is None else units.reward.name
+                what = reward if j == 0 else f"utility {i}" if units.quantity(i) is None else units.name(i)
+                text = f"the mean of {what} is not what it was, {sure}: the plant or the policy has changed"
                 self._raise("change", i, t, text)
         return self.alarms[before]
 

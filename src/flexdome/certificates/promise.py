@@ -7,13 +7,14 @@ from typing import Any
 
 from flexdome.certificates.methods import certify
 from flexdome.certificates.recorded import Recorded
-from flexdome.certificates.verdict import UNSAFE, Certificate
+from flexdome.certificates.verdict import UNSAFE, Certificate, confidence
 from flexdome.cmdp import Episode, Problem
+from flexdome.cmdp.units import Units
 from flexdome.cmdp.validation import instance_of
 from flexdome.errors import ValidationError
 from flexdome.planning import SafePolicy
 
-__all__ = ["check_promise"]
+__all__ = ["broken_promise", "check_promise"]
 
 
 def check_promise(
@@ -33,11 +34,21 @@ def check_promise(
     for i, verdict in enumerate(certificate.verdicts):
         promised = float(safe.utilities[i])
         if verdict.verdict == UNSAFE or verdict.upper < promised:
-            against = (
-                f"the threshold, {verdict.threshold_lower:g}" if verdict.verdict == UNSAFE else "what was promised"
-            )
-            raise ValidationError(
-                f"safe_policy.utilities[{i}] is {promised:g}; its {certificate.episodes} episodes show at most "
-                f"{verdict.upper:.4g} with confidence {1.0 - certificate.delta:.6g}: less than {against}"
-            )
+            alpha = verdict.threshold_lower if verdict.verdict == UNSAFE else None
+            shown = certificate.episodes, certificate.delta, alpha
+            raise broken_promise(problem.units, i, promised, verdict.upper, *shown)
     return certificate
+
+
+def broken_promise(
+    units: Units, i: int, promised: float, most: float, episodes: int, delta: float, alpha: float | None = None
+) -> ValidationError:
+    """The error for a safe policy whose episodes show at most ``most``: less than promised, or than ``alpha``."""
+    told = units.apart(i, promised, most, *([] if alpha is None else [alpha]))
+    most_is, less = ("at most", "less") if units.least(i) == "at least" else ("at least", "more")
+    named = f"{told[0]}" if units.quantity(i) is None else f"{promised:.4g}, {units.name(i)} {units.least(i)} {told[0]}"
+    against = "what was promised" if alpha is None else f"the {units.threshold(i)}, {told[2]}"
+    return ValidationError(
+        f"safe_policy.utilities[{i}] is {named}; its {episodes} episode{'s' * (episodes != 1)} show"
+        f"{'s' * (episodes == 1)} {most_is} {told[1]} with confidence {confidence(delta)}: {less} than {against}"
+    )

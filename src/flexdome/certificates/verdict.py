@@ -9,7 +9,7 @@ import numpy as np
 from flexdome.cmdp.units import Units
 from flexdome.cmdp.validation import Float
 
-__all__ = ["NOT_YET", "SAFE", "UNSAFE", "VACUOUS", "Certificate", "Verdict", "decide"]
+__all__ = ["NOT_YET", "SAFE", "UNSAFE", "VACUOUS", "Certificate", "Verdict", "confidence", "decide"]
 
 SAFE, UNSAFE, NOT_YET, VACUOUS = "certified safe", "certified unsafe", "not yet", "vacuous"
 MOST = 1e12  # episodes: beyond, no number is named
@@ -20,6 +20,12 @@ REFUTED = {
     "reweighted": "the episodes are not of the policies named in one unchanging plant",
     "model": "the episodes are not of one unchanging plant",
 }
+
+
+def confidence(delta: float) -> str:
+    """1 - ``delta``, told; as that where it would be told as 1."""
+    sure = f"{1.0 - delta:.6g}"
+    return f"1 - {delta:g}" if sure == "1" else sure
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class Verdict:
         bounds = f"{units.utility(i)}in {units.between(i, self.lower, self.upper)}"
         text = f"{units.name(i)}: {self.verdict}; {bounds}, {against}"
         if self.verdict == NOT_YET and self.more is not None:
-            text += f"; about {self.more:,} more episodes would settle it at the present spread"
+            text += f"; about {self.more:,} more episode{'s' * (self.more != 1)} would settle it at the present spread"
         elif self.verdict == NOT_YET and "cross" not in self.why:
             text += "; no number of such episodes is in sight that would settle it"
         return f"{text}; {self.why}" if self.why else text
@@ -136,18 +142,19 @@ class Certificate:
         return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
     def __str__(self) -> str:
+        sure = confidence(self.delta)
         if self.crossed:
             names = " and ".join(self.crossed)
-            head = f"{REFUTED[self.method]}: the bounds of {names} cross (confidence {1.0 - self.delta:.6g})"
+            head = f"{REFUTED[self.method]}: the bounds of {names} cross (confidence {sure})"
         elif self.safe:
-            head = f"safe with confidence {1.0 - self.delta:.6g}"
+            head = f"safe with confidence {sure}"
         elif self.unsafe:
-            head = f"UNSAFE with confidence {1.0 - self.delta:.6g}"
+            head = f"UNSAFE with confidence {sure}"
         else:
-            head = f"not certified (confidence {1.0 - self.delta:.6g})"
+            head = f"not certified (confidence {sure})"
         return "\n".join(
             [
-                f"{head}, from {self.episodes:,} episodes by method '{self.method}'",
+                f"{head}, from {self.episodes:,} episode{'s' * (self.episodes != 1)} by method '{self.method}'",
                 *(f"  {verdict}" for verdict in self.verdicts),
                 f"  reward in {self.units.earned_between(*self.value)}",
                 f"  holds if {self.assumptions}",

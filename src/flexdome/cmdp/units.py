@@ -26,6 +26,7 @@ from flexdome.errors import ValidationError
 __all__ = ["Quantity", "Units", "as_quantities"]
 
 MOST = 1000  # constraints
+DIGITS = 10  # numbers that are the same to so many are
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,14 @@ class Units:
         """A value V_d_i, told."""
         one = self.quantity(i)
         return f"{value:.4g}" if one is None else one.said(one.total(value, self.horizon))
+
+    def apart(self, i: int, *values: float) -> list[str]:
+        """Values V_d_i, told with as many digits as it takes to tell those apart that differ by more than rounding."""
+        one = self.quantity(i)
+        numbers = [float(v) if one is None else float(one.total(v, self.horizon)) for v in values]
+        ways = [[f"{x:.{digits}g}" for x in numbers] for digits in range(4, DIGITS + 1)]
+        told = next((way for way in ways if len(set(way)) == len(set(ways[-1]))), ways[0])
+        return told if one is None else [f"{x} {one.unit}".rstrip() for x in told]
 
     def between(self, i: int, low: float, high: float) -> str:
         """An interval of values V_d_i, told."""

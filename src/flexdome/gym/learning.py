@@ -47,7 +47,7 @@ class Estimate:
 
     def __str__(self) -> str:
         return (
-            f"{self.mean:.4g} (estimate from {self.episodes} episodes, "
+            f"{self.mean:.4g} (estimate from {self.episodes} episode{'s' * (self.episodes != 1)}, "
             f"{100 * self.level:g} % interval {self.low:.4g} to {self.high:.4g})"
         )
 

@@ -56,8 +56,12 @@ def refuse_without_room(problem: Problem, utilities: Float) -> None:
     """An error where a safe policy's utilities (m,) do not exceed the known thresholds of ``problem``."""
     for i, (utility, alpha) in enumerate(zip(utilities, problem.thresholds, strict=True)):
         if not np.isnan(alpha) and utility <= alpha:
+            units, bound = problem.units, f"{alpha:g}"
+            if units.quantity(i) is not None:
+                promised, limit = units.apart(i, float(utility), float(alpha))
+                bound += f" ({units.name(i)} {units.least(i)} {promised}, {units.threshold(i)} {limit})"
             raise ValidationError(
-                f"safe_policy.utilities[{i}] is {shown(float(utility))}; it must exceed the threshold, {alpha:g}: "
+                f"safe_policy.utilities[{i}] is {shown(float(utility))}; it must exceed the threshold, {bound}: "
                 "the policy must be safe with room to spare"
             )
 

@@ -945,6 +945,31 @@ def test_an_episode_that_refutes_a_promise_is_refused_whole():
     assert learner.visits.sum() == 48 * H
 
 
+def test_a_promise_that_a_guard_refutes_is_told_in_the_users_units():
+    doses = [fd.Quantity(name, 0.0, 150.0, "ml", limit=100.0) for name in ("morning", "evening")]
+    problem = fd.Problem(told().states, told().actions, H, subject_to=doses)
+    lie = fd.SafePolicy(safe().policy, problem.units.values([15.0, 15.0]))
+    learner = fd.SureDOME(problem, episodes=500, safe_policy=lie)
+    learner.ledger.book.now[:] = 0.0, 0.0, 1.0
+    learner.settle = lambda: None
+    one = fd.Episode(**{**episode(), "utilities": np.full((M, H), 90.0)})
+
+    def live():
+        while True:
+            learner.observe(one)
+
+    with pytest.raises(fd.ValidationError, match=r"morning at most 15 ml; its \d+ episodes show at least .* ml with"):
+        live()
+
+
+def test_a_safe_policy_without_room_is_told_in_the_users_units():
+    doses = [fd.Quantity(name, 0.0, 150.0, "ml", limit=100.0) for name in ("morning", "evening")]
+    problem = fd.Problem(told().states, told().actions, H, subject_to=doses)
+    lie = fd.SafePolicy(safe().policy, problem.units.values([90.0, 120.0]))
+    with pytest.raises(fd.ValidationError, match=r"\(evening at most 120 ml, limit 100 ml\): the policy must be safe"):
+        fd.SureDOME(problem, episodes=500, safe_policy=lie)
+
+
 @pytest.mark.parametrize("kind", [fd.SureDOME, Guarded])
 def test_the_defaults_are_those_that_are_documented(kind):
     given = inspect.signature(kind).parameters

@@ -21,13 +21,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flexdome.certificates import kernels as sequences
+from flexdome.certificates.promise import broken_promise
 from flexdome.certificates.thresholds import HOW, ROUNDING, TUNED, Laws, as_laws, declared_numbers
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.mask import refuse_forbidden
 from flexdome.cmdp.validation import Float, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Learner
-from flexdome.learners.guarded.ledger import Ledger
+from flexdome.learners.guarded.kernels import refuted_by
+from flexdome.learners.guarded.ledger import REFUTED, Ledger
 from flexdome.learners.guarded.status import GuardStatus
 from flexdome.learners.guarded.threshold_kernels import Samples, note_samples, refused, upper_bounds
 from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
@@ -147,12 +149,22 @@ class Certified(Learner):
         reward, totals = float(np.cumsum(rewards)[-1]), np.cumsum(worst, axis=1)[:, -1].copy()  # in order, as kernels
         sampled = self.sampled_after(samples)
         if drawn == 0:
-            self.ledger.refuted(totals)
+            self.refuted(totals)
         self._take(episode, data)
         self._sampled = sampled
         self.ledger.observe(drawn, reward, totals)
         self.count_episode()
         self.settle()
+
+    def refuted(self, totals: Float) -> None:
+        """An error where one more episode of the safe policy, with these ``totals`` (m,), refutes what was promised."""
+        book, H = self.ledger.book, self.problem.horizon
+        i = int(refuted_by(book, totals, np.zeros(sequences.SIZE)))
+        if i >= 0:
+            row = book.rows[0, i].copy()
+            most = H * (1.0 - sequences.bernstein(row, 1.0 - min(totals[i] / H, 1.0), book.level[0]))
+            count = int(row[sequences.COUNT])
+            raise broken_promise(self.problem.units, i, float(book.bound[0, i]), float(most), count, REFUTED)
 
     def sampled_after(self, samples: Float) -> Float:
         """The sequences of the thresholds after one more episode with ``samples`` (m, H); a bad one is refused."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flexdome.certificates.verdict import confidence
 from flexdome.cmdp.units import Units
 from flexdome.cmdp.validation import Float
 
@@ -52,7 +53,7 @@ class GuardStatus:
         """The account; ``verbose`` adds with what confidence, how many policies there were, and multipliers."""
         lines = [f"episode {self.episode}: {self._played()}"]
         for i, (low, alpha) in enumerate(zip(self.bounds, self.thresholds, strict=True)):
-            surely = f" with confidence {1.0 - self.delta:g}" if verbose else ""
+            surely = f" with confidence {confidence(self.delta)}" if verbose else ""
             units = self.units
             shown = f"{units.least(i)} {units.total(i, low)}{surely}, {units.threshold(i)} {units.total(i, alpha)}"
             safe = "" if low >= alpha - ROUNDING * units.horizon else ": not shown safe"

@@ -168,6 +168,7 @@ import numpy.typing as npt
 
 from flexdome.certificates import Seen
 from flexdome.certificates.kernels import COUNT
+from flexdome.certificates.promise import broken_promise
 from flexdome.cmdp import CMDP, Episode, Problem
 from flexdome.cmdp.validation import Float, as_float, as_int, frozen, shown
 from flexdome.errors import InfeasibleError, ValidationError
@@ -352,10 +353,7 @@ class ProxDOME(Learner):
         if i >= 0:
             row = self.own.promise[1 + i].copy()
             most = float(bound_given(row, float(utilities[i].sum()), float(self.problem.horizon), m))
-            raise ValidationError(
-                f"safe_policy.utilities[{i}] is {promised[i]:g}; its {int(row[COUNT])} episodes show at most "
-                f"{most:.4g} with confidence {1.0 - REFUTED:.6f}: less than what was promised"
-            )
+            raise broken_promise(self.problem.units, i, float(promised[i]), most, int(row[COUNT]), REFUTED)
 
     @property
     @reading

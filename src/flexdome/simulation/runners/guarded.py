@@ -53,7 +53,7 @@ class Certifying(Runner):
             done = self.play_on(draws, chunk, done)
             if done < 0:  # one of the two raises
                 learner.sampled_after(draws.thresholds[-1 - done] if draws.thresholds.size else self.means)
-                learner.ledger.refuted(np.cumsum(self.buffers.utilities, axis=1)[:, -1].copy())  # added as kernels do
+                learner.refuted(np.cumsum(self.buffers.utilities, axis=1)[:, -1].copy())  # added as kernels do
             learner.turn.pause()
         learner.settle()
 
