@@ -17,6 +17,8 @@ from flexdome.errors import ValidationError
 
 __all__ = ["History", "Snapshot"]
 
+ROUNDING = 1e-9  # of a threshold: ten times 0.1 is not quite 1
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -110,14 +112,15 @@ class History:
 
     @property
     def share_below(self) -> Float:
-        """(m,) the share of episodes whose own sum of utility i fell below threshold i.
+        """(m,) the share of episodes whose own sum of utility i fell below threshold i, by more than rounding.
 
         A policy that is safe in expectation falls below in many episodes; :func:`flexdome.chance_constraint` is for
         those who must bound how many.
         """
         if self.realised.size == 0:
             raise ValidationError("the history has no realised sums; simulate records them")
-        share: Float = (self.realised[1:] < self.alpha[:, None]).mean(axis=1)
+        least = self.alpha - ROUNDING * np.abs(self.alpha)
+        share: Float = (self.realised[1:] < least[:, None]).mean(axis=1)
         return share
 
     def _complete(self, series: Float) -> Float:

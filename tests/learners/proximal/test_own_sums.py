@@ -26,6 +26,17 @@ def test_the_share_of_own_episodes_below_the_threshold_is_that_of_the_history(m:
     assert "300 episodes played, whose own sums fell short: constraint 0 in " in str(status)
 
 
+def test_a_sum_that_is_the_threshold_but_for_rounding_is_not_below() -> None:
+    each = np.array([[0.1], [0.1 - 1e-8], [0.2]])  # of three states, none of which is ever left
+    cmdp = fd.CMDP(np.eye(3)[:, None], np.zeros((3, 1)), [each], [1.0], [0.4, 0.3, 0.3], horizon=10)
+    learner = fd.ProxDOME(cmdp.problem())
+    history = fd.simulate(learner, cmdp, episodes=50)
+    short = float((np.abs(history.realised[1] - (1.0 - 1e-7)) < 1e-9).mean())
+    assert 0.1 < short < 0.5
+    assert (history.realised[1] < 1.0).mean() > short
+    assert history.share_below.tolist() == learner.status().share_below.tolist() == [short]
+
+
 def test_a_log_is_not_played_and_an_observed_episode_is() -> None:
     cmdp = small_cmdp(4)
     learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp)

@@ -14,6 +14,7 @@ __all__ = [
 ]
 
 LARGEST = 1e300  # of a sum of squares
+ROUNDING = 1e-9  # of a threshold: ten times 0.1 is not quite 1
 
 
 @kernel(inline=True)
@@ -90,9 +91,10 @@ def add_episode(core, own, settings, choices, states, actions, rewards, utilitie
 
 @kernel(inline=True)
 def count_below(own, utilities):
-    """Whether the sums of an episode that was played fell below the thresholds there were."""
+    """Whether the sums of an episode that was played fell below the thresholds there were, by more than rounding."""
     for i in range(own.below.size):
         total = total_of(utilities, i)
         if not np.isnan(total):
             own.judged[i] += 1.0
-            own.below[i] += total < own.report.thresholds[i]
+            alpha = own.report.thresholds[i]
+            own.below[i] += total < alpha - ROUNDING * abs(alpha)
