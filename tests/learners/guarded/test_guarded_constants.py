@@ -452,10 +452,21 @@ def test_a_run_is_refused_where_its_episodes_one_by_one_are(kind, more):
     lie = fd.SafePolicy(safe().policy, np.array([1.2, 2.8]))
     run, watched = (kind(cmdp.problem(), 200, 4, safe_policy=lie, **more) for _ in range(2))
     for learner in (run, run, Observed(watched)):
-        with pytest.raises(fd.ValidationError, match="utilities.1. is 2.8; .* less than what was promised"):
+        with pytest.raises(fd.ValidationError, match=r"utilities\[1\] is 2\.8; .* less than what was promised"):
             fd.simulate(learner, cmdp, seed=2)
     assert learned(run) == learned(watched)
     assert (run.ledger.book.earned[:2, 0] > 5.0).all()
+
+
+def test_a_run_is_refused_as_one_by_one_in_its_last_episode_where_thresholds_are_sampled():
+    cmdp, lie, said, episodes = small("sampled"), fd.SafePolicy(safe().policy, np.array([0.7, 2.8])), [], 200
+    for _ in range(2):
+        learner = fd.SureDOME(cmdp.problem(), episodes, 4, safe_policy=lie)
+        with pytest.raises(fd.ValidationError, match="less than what was promised") as error:
+            fd.simulate(learner, cmdp, seed=2)
+        said.append(str(error.value))
+        episodes = learner.episode + 1
+    assert said[0] == said[1]
 
 
 @pytest.mark.parametrize("other", [False, True])
