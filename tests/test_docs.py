@@ -83,6 +83,14 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
+def test_a_heading_of_a_docstring_stands_on_a_line_of_its_own():
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                found = re.search(r"-{5,} \w.*", ast.get_docstring(node) or "")
+                assert found is None, f"{path.name}: {found and found.group()}"
+
+
 def test_every_public_name_is_importable_and_documented():
     for name in fd.__all__:
         value = getattr(fd, name)

@@ -21,13 +21,15 @@ variation of gradients. Ours: the divergence (KL; the summaries name none), the 
 Tested: lam never falls, the penalty's weight is the potential's derivative, and the potential bounds the violation,
 Phi'(lam) = beta (Phi(lam) + 1). Thresholds are assumed known: where they are not, the mean of their samples is used.
 
-Deviations ---------- Nothing in these steps but the estimates depends on what was played. With ``replan`` the n steps
-of n episodes are made with the estimates there are, in at most ``inner_steps`` steps of equal weight. Each step is one
-exact projection; q^_k counts as at least 1e-30 in every cell, and a step whose exponents differ by more than 10,000 is
-scaled down to that (:func:`flexdome.learners.programs.projection.mirror_step`). Phi' is followed up to beta lam = 30
-(``STEEPEST``), 1e13 times its first value, and stays there: more could not be told from a best response. That needs a
-summed violation of 30 / (a beta), 120 H sqrt(K) in the theory and 3,000 in practical tuning, far above what the method
-is meant to allow; a run in which ``multipliers`` stands at beta exp(30) is one in which it has failed.
+Deviations
+----------
+Nothing in these steps but the estimates depends on what was played. With ``replan`` the n steps of n episodes are made
+with the estimates there are, in at most ``inner_steps`` steps of equal weight. Each step is one exact projection; q^_k
+counts as at least 1e-30 in every cell, and a step whose exponents differ by more than 10,000 is scaled down to that
+(:func:`flexdome.learners.programs.projection.mirror_step`). Phi' is followed up to beta lam = 30 (``STEEPEST``), 1e13
+times its first value, and stays there: more could not be told from a best response. That needs a summed violation of
+30 / (a beta), 120 H sqrt(K) in the theory and 3,000 in practical tuning, far above what the method is meant to allow; a
+run in which ``multipliers`` stands at beta exp(30) is one in which it has failed.
 """
 
 from __future__ import annotations

@@ -11,12 +11,16 @@ episode t
 If no q in the set is optimistically safe the last condition is dropped. Claimed: sublinear regret and *strong*
 violation, for adversarial losses too.
 
-Reconstructed ------------- The steps are those of S-OPS (:mod:`flexdome.learners.programs.s_ops`), which a later paper
-states in full, without the safe policy; of SV-OPS itself only the abstract was at hand. Thresholds are assumed known:
-where they are not, the mean of their samples is used. Step and gamma are options.
+Reconstructed
+-------------
+The steps are those of S-OPS (:mod:`flexdome.learners.programs.s_ops`), which a later paper states in full, without the
+safe policy; of SV-OPS itself only the abstract was at hand. Thresholds are assumed known: where they are not, the mean
+of their samples is used. Step and gamma are options.
 
-Deviations ---------- With ``replan`` a step is made from the summed loss estimates of all episodes since the last one.
-q^_t counts as at least 1e-30 in every cell, and exponents that differ by more than 10,000 are scaled down to that
+Deviations
+----------
+With ``replan`` a step is made from the summed loss estimates of all episodes since the last one. q^_t counts as at
+least 1e-30 in every cell, and exponents that differ by more than 10,000 are scaled down to that
 (:func:`flexdome.learners.programs.projection.mirror_step`). Where the safest q of the set has less than 1e-5 H to
 spare, tau_i is raised by what lacks: the safe set must have an interior.
 """
