@@ -67,9 +67,10 @@ class Call:
     """A function and arguments with which it works.
 
     ``named`` are other names that an error may use for an argument; ``same`` tells, before and after a refused call,
-    what must be the same. ``long`` are arguments whose large values are right, and take as long as they say; ``own``
-    are arguments that are functions of the caller's, whose errors are the caller's too. ``each`` is how many entries
-    and types of every column of a frame are changed.
+    what must be the same. Every other value is tried without the arguments that the function has defaults for, where it
+    works so and the call is not ``whole``. ``long`` are arguments whose large values are right, and take as long as
+    they say; ``own`` are arguments that are functions of the caller's, whose errors are the caller's too. ``each`` is
+    how many entries and types of every column of a frame are changed.
     """
 
     function: Callable[..., Any]
@@ -80,6 +81,7 @@ class Call:
     same: Callable[[], Any] | None = None
     own: tuple[str, ...] = ()
     each: int = 3
+    whole: bool = False
 
     def arguments(self) -> list[str]:
         """What can be replaced."""
@@ -87,11 +89,25 @@ class Call:
         own = [one.name for one in kinds if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
         return [name for name in dict.fromkeys((*own, *self.valid)) if name not in self.fixed]
 
+    def _required(self) -> Mapping[str, Any]:
+        """The arguments without those that have a default, or all where it does not work so, or takes long then."""
+        kinds = inspect.signature(self.function).parameters
+        needed = [name for name in self.valid if name not in kinds or kinds[name].default is inspect.Parameter.empty]
+        fewer = {name: self.valid[name] for name in needed}
+        if self.whole or set(self.long) - set(needed) or self.own or len(fewer) == len(self.valid):
+            return self.valid
+        try:
+            self.function(**fewer)
+        except fd.FlexDOMEError:
+            return self.valid
+        return fewer
+
     def complaints(self, seed: int = SEED) -> list[str]:
         """Every value of every argument that is not taken as the rule says."""
         found = []
         self.function(**self.valid)
         before = self.same() if self.same else None
+        fewer = self._required()
         for argument in self.arguments():
             rng = np.random.default_rng([seed, *argument.encode()])
             valid = self.valid.get(argument)
@@ -99,13 +115,14 @@ class Call:
             if isinstance(valid, pl.DataFrame):
                 made |= reframed(valid, rng, self.each)
             names = (argument, *self.named.get(argument, ()))
-            for label, make in made.items():
+            for k, (label, make) in enumerate(made.items()):
+                given = fewer if k % 2 else self.valid
                 if argument in self.long and isinstance(make(), int) and make() > 1000:
                     continue
                 if argument in self.own and callable(make()):
                     continue
                 wrong = complaint(
-                    lambda value, name=argument: self.function(**{**self.valid, name: value}), make, names
+                    lambda value, name=argument, rest=given: self.function(**{**rest, name: value}), make, names
                 )
                 if wrong is not None:
                     found.append(f"{argument} = {label} {wrong}")

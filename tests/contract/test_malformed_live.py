@@ -66,7 +66,6 @@ def certificates() -> dict[str, Call]:
         "Guard": Call(
             lambda learner=None, **rest: fd.Guard(learner, **rest),
             {"learner": fresh(), "fallback": safe(), "delta": 0.1, "threshold_range": None, "threshold_scale": None},
-            {"fallback": ("safe_policy", "safe policy")},
         ),
         "Learner.certify": Call(
             fresh().certify, {"delta": 0.1, "episodes": episodes(), "threshold_range": None, "threshold_scale": None},

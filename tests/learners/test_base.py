@@ -97,6 +97,17 @@ def test_first_states_are_counted_where_they_are_not_told() -> None:
     np.testing.assert_allclose(learner.initial([2, 2, 0]), [2 / 6, 2 / 6, 2 / 6])
 
 
+def test_thresholds_are_taken_where_there_is_one_for_each_constraint() -> None:
+    learner = Plain(problem())
+    for bad, shape in ((np.array([0.5]), r"\(1,\)"), (np.full((2, 1), 0.5), r"\(2, 1\)"), (0.5, r"\(\)")):
+        with pytest.raises(fd.ValidationError, match=rf"thresholds has shape {shape}; there are m = 2 constraints"):
+            learner.take_thresholds(bad)
+    assert learner.problem.thresholds.tolist() == [0.3, 0.3]
+    assert learner.threshold_changes == []
+    learner.take_thresholds(np.array([0.5, np.nan]))
+    assert learner.problem.thresholds[0] == 0.5
+
+
 def test_an_action_is_drawn_with_the_number_of_its_seed_episode_and_step() -> None:
     learner = Plain(problem(), seed=5)
     learner.episode = 11

@@ -22,6 +22,7 @@ __all__ = [
     "Float",
     "Int",
     "as_array",
+    "as_count",
     "as_distribution",
     "as_float",
     "as_int",
@@ -138,6 +139,13 @@ def as_int(name: str, value: Any, low: int, high: int | None = None) -> int:
     if number < low or (high is not None and number > high):
         rule = f"at least {low}" if high is None else f"between {low} and {high}"
         raise ValidationError(f"{name} is {shown(number)}; it must be {rule}")
+    return number
+
+
+def as_count(name: str, value: Any) -> int:
+    """A whole number of float64 that fit in memory."""
+    number = as_int(name, value, 0)
+    check_room(f"{name} is {number}; so many numbers", number)
     return number
 
 

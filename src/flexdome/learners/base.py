@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.problem import as_problem
-from flexdome.cmdp.validation import Float, as_int, shown
+from flexdome.cmdp.validation import Float, as_array, as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.hooks import refuse_old_names
 from flexdome.learners.options import stored_options
@@ -206,10 +206,18 @@ class Learner(ABC):
 
     @changing
     def take_thresholds(self, alpha: Float, slater_gap: float | None = None) -> None:
-        """What :meth:`set_thresholds` does with thresholds (m,) that were checked, or that a journal has."""
+        """What :meth:`set_thresholds` does, with (m,) thresholds as inside whatever the units of the problem are."""
+        m, given = self._problem.constraints, as_array("thresholds", alpha, finite=False)[0].shape
+        if given != (m,):
+            raise ValidationError(f"thresholds has shape {given}; there are m = {m} constraints")
         self._problem = changed = self._with_thresholds(alpha, slater_gap)
         self.threshold_changes.append((self.episode, [float(alpha) for alpha in changed.thresholds]))
         self.thresholds_changed()
+
+    @classmethod
+    def _remade(cls, problem: Problem, options: dict[str, Any]) -> Learner:
+        """A learner with the options that a file has, before :meth:`restore` gives it what it learned."""
+        return cls(problem, **options)
 
     def initial(self, begun: Iterable[int] = ()) -> Float:
         """(S,) probabilities of the first state: as they were told, or counted in what was seen.

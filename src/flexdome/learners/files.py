@@ -183,7 +183,7 @@ def rebuilt_learner(header: dict[str, Any], arrays: Arrays, learners: Mapping[st
     first = Problem(**{**common, **header["first"]}, thresholds=arrays["first.thresholds"])
     if current.constraints != first.constraints:
         raise ValidationError(f"thresholds has {current.constraints} entries; there were {first.constraints} at first")
-    learner = learners[header["learner"]].load()(first, **given)
+    learner = learners[header["learner"]].load()._remade(first, given)
     learner.episode = as_int("episode", header["episode"], 0, LONGEST)
     learner.threshold_changes = _read_changes(learner.episode, first, current, arrays)
     learner._problem = current

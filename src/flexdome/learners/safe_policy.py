@@ -22,37 +22,37 @@ __all__ = ["as_safe_policy", "refuse_without_room", "safe_policy_values", "store
 HOW = "fd.safe_policy(cmdp, slack) makes one for experiments, fd.SafePolicy(policy, utilities) holds your own"
 
 
-def as_safe_policy(learner: str, problem: Problem, given: Any) -> SafePolicy:
-    """``safe_policy``, checked: a policy (H, S, A) and utilities (m,) above every known threshold.
+def as_safe_policy(learner: str, problem: Problem, given: Any, name: str = "safe_policy") -> SafePolicy:
+    """The argument ``name``, checked: a policy (H, S, A) and utilities (m,) above every known threshold.
 
     A mapping with the keys ``policy`` and ``utilities`` is taken too.
     """
     as_problem(problem)
     if given is None:
-        raise FlexDOMEError(f"{learner} needs a known safe policy and safe_policy is missing; {HOW}")
+        raise FlexDOMEError(f"{learner} needs a known safe policy and {name} is missing; {HOW}")
     if isinstance(given, Mapping):
         if set(given) != {"policy", "utilities"}:
-            raise ValidationError(f"safe_policy has {shown(list(given))}; it must have policy and utilities")
+            raise ValidationError(f"{name} has {shown(list(given))}; it must have policy and utilities")
         given = SafePolicy(given["policy"], given["utilities"])
     if not isinstance(given, SafePolicy):
-        raise ValidationError(f"safe_policy is a {type(given).__name__}; it must be a SafePolicy: {HOW}")
+        raise ValidationError(f"{name} is a {type(given).__name__}; it must be a SafePolicy: {HOW}")
     shape = (problem.horizon, problem.states, problem.actions)
-    policy, single = as_array("safe_policy.policy", given.policy)
+    policy, single = as_array(f"{name}.policy", given.policy)
     if policy.shape != shape:
-        raise ValidationError(f"safe_policy.policy has shape {policy.shape}; it must be {shape}")
-    policy = check_rows("safe_policy.policy", policy, single)
-    refuse_forbidden("safe_policy.policy", policy, problem.allowed)
-    utilities = np.atleast_1d(as_array("safe_policy.utilities", given.utilities)[0])
+        raise ValidationError(f"{name}.policy has shape {policy.shape}; it must be {shape}")
+    policy = check_rows(f"{name}.policy", policy, single)
+    refuse_forbidden(f"{name}.policy", policy, problem.allowed)
+    utilities = np.atleast_1d(as_array(f"{name}.utilities", given.utilities)[0])
     if utilities.shape != (problem.constraints,):
         raise ValidationError(
-            f"safe_policy.utilities has shape {utilities.shape}; there are m = {problem.constraints} constraints"
+            f"{name}.utilities has shape {utilities.shape}; there are m = {problem.constraints} constraints"
         )
-    check_range("safe_policy.utilities", utilities, 0.0, problem.horizon * (1.0 + 1e-9))
-    refuse_without_room(problem, utilities)
+    check_range(f"{name}.utilities", utilities, 0.0, problem.horizon * (1.0 + 1e-9))
+    refuse_without_room(problem, utilities, name)
     return SafePolicy(frozen(policy), frozen(utilities))
 
 
-def refuse_without_room(problem: Problem, utilities: Float) -> None:
+def refuse_without_room(problem: Problem, utilities: Float, name: str = "safe_policy") -> None:
     """An error where a safe policy's utilities (m,) do not exceed the known thresholds of ``problem``."""
     for i, (utility, alpha) in enumerate(zip(utilities, problem.thresholds, strict=True)):
         if not np.isnan(alpha) and utility <= alpha:
@@ -61,7 +61,7 @@ def refuse_without_room(problem: Problem, utilities: Float) -> None:
                 promised, limit = units.apart(i, float(utility), float(alpha))
                 bound += f" ({units.name(i)} {units.least(i)} {promised}, {units.threshold(i)} {limit})"
             raise ValidationError(
-                f"safe_policy.utilities[{i}] is {shown(float(utility))}; it must exceed the threshold, {bound}: "
+                f"{name}.utilities[{i}] is {shown(float(utility))}; it must exceed the threshold, {bound}: "
                 "the policy must be safe with room to spare"
             )
 

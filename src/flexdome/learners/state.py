@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flexdome.cmdp.validation import Float, as_array, check_range
+from flexdome.cmdp.validation import Float, as_array, check_range, shown
 from flexdome.errors import ValidationError
 
-__all__ = ["EXACT", "LARGEST_SUM", "ROUNDING", "Arrays", "Index", "StateReader"]
+__all__ = ["EXACT", "LARGEST_SUM", "ROUNDING", "Arrays", "Index", "StateReader", "as_state"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 Index = npt.NDArray[np.int64]
@@ -19,11 +19,21 @@ LARGEST_SUM = 1e300
 ROUNDING = 1e-9
 
 
+def as_state(given: Any) -> Arrays:
+    """``state``, a dict of arrays by name."""
+    if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+        raise ValidationError(f"state is {shown(given)}; it must be a dict of arrays by name")
+    for name, array in given.items():
+        if not isinstance(array, np.ndarray):
+            raise ValidationError(f"state.{name} is {shown(array)}; it must be an array")
+    return given
+
+
 class StateReader:
     """The arrays of a file, each taken once, with shape and range checked."""
 
     def __init__(self, state: Arrays) -> None:
-        self._left = dict(state)
+        self._left = dict(as_state(state))
 
     def take(self, name: str, shape: tuple[int, ...], low: float, high: float, *, whole: bool = False) -> Float:
         """The array ``name`` as float64, with that shape and every entry in [low, high]."""

@@ -39,6 +39,7 @@ def play(
     >>> len(log), log.actions.shape == (10, cmdp.horizon)
     (10, True)
     """
+    instance_of("cmdp", cmdp, CMDP)
     known = cmdp.problem(slater_gap=_some_gap(cmdp)) if problem is None else as_problem(problem)
     s, a, r, d, samples = played_arrays("episodes", cmdp, policy, episodes, seed, first)
     return Recorded.from_arrays(known, s, a, r, d, None if known.thresholds_known else samples)

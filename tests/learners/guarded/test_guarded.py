@@ -468,6 +468,32 @@ def test_bad_arguments_are_named():
         Guarded(cmdp.problem(), inside=inside, options={"seed": 1}, safe_policy=safe)
 
 
+@pytest.mark.parametrize("fallback", [None, b"x", 3, fd.SafePolicy(np.ones((1, 1, 1)), [1.0])])
+def test_what_is_wrong_with_the_fallback_of_a_guard_is_said_by_that_name(fallback):
+    learner = fd.FlexDOME(known_small().problem(), episodes=20)
+    with pytest.raises(fd.FlexDOMEError, match="fallback") as caught:
+        fd.Guard(learner, fallback)
+    assert "safe_policy is" not in str(caught.value)
+    assert "safe_policy." not in str(caught.value)
+
+
+def test_the_options_of_a_guard_in_a_file_make_no_guard_by_themselves():
+    cmdp = known_small()
+    options = guarded(cmdp).options()
+    for inside in (options["inside"], {"format": 1, "learner": 2, "options": 3}):
+        with pytest.raises(fd.ValidationError, match=r"inside is .*; it must be the id of a learner, or a learner"):
+            fd.make_learner("guard", cmdp.problem(), **{**options, "inside": inside})
+
+
+@pytest.mark.parametrize("state", [None, 3, "x", [1], {1: np.zeros(1)}, {"numbers": 3}])
+def test_a_guard_takes_no_state_that_is_none(state):
+    learner = guarded(known_small())
+    before = learner.state()
+    with pytest.raises(fd.ValidationError, match=r"^state(\.numbers)? is"):
+        learner.restore(state)
+    assert all((learner.state()[name] == array).all() for name, array in before.items())
+
+
 @pytest.mark.parametrize("kind", [fd.SureDOME, fd.ProxDOME, Guarded])
 def test_a_learner_that_watches_a_safe_policy_of_its_own_is_not_guarded(kind):
     """It would hold the promise against episodes that other policies played."""

@@ -127,6 +127,16 @@ def test_what_is_played_is_drawn_with_the_weight_and_by_the_seed() -> None:
     assert not np.array_equal(one, other)
 
 
+def test_only_a_safe_policy_that_was_given_is_refuted_and_by_one_number_for_each_step() -> None:
+    cmdp, learner = made("independent-v1", 8)
+    m, H = cmdp.constraints, cmdp.horizon
+    learner.refuted(np.ones((m, H)))
+    with pytest.raises(fd.ValidationError, match=rf"utilities has shape \({H},\); it must be \({m}, {H}\)"):
+        learner.refuted(np.ones(H))
+    with pytest.raises(fd.ValidationError, match="safe_policy is None; only a policy that was given can be refuted"):
+        fd.ProxDOME(cmdp.problem(), episodes=9).refuted(np.ones((m, H)))
+
+
 def test_a_file_brings_back_the_safe_policy_and_the_draws(tmp_path: Path) -> None:
     cmdp, learner = made("opposed-v1", 9)
     fd.simulate(learner, cmdp, 50, seed=2)

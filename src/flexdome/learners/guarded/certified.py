@@ -25,7 +25,7 @@ from flexdome.certificates.promise import broken_promise
 from flexdome.certificates.thresholds import HOW, ROUNDING, TUNED, Laws, as_laws, declared_numbers
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.mask import refuse_forbidden
-from flexdome.cmdp.validation import Float, frozen
+from flexdome.cmdp.validation import Float, as_count, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Learner
 from flexdome.learners.guarded.kernels import refuted_by
@@ -109,7 +109,7 @@ class Certified(Learner):
         """(count,) numbers that the next episodes are drawn with; they depend on the seed and the episode alone."""
         bits = np.random.PCG64(np.random.SeedSequence([self.seed, STREAM]))
         bits.advance(self.episode)
-        return np.random.Generator(bits).random(count)
+        return np.random.Generator(bits).random(as_count("count", count))
 
     @property
     def _drawn(self) -> int:

@@ -34,7 +34,8 @@ from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.files import rebuilt_learner, stored_learner
 from flexdome.learners.guarded.certified import Certified
 from flexdome.learners.guarded.kernels import KEEN, UNTIL, choose
-from flexdome.learners.state import Arrays, StateReader
+from flexdome.learners.safe_policy import as_safe_policy
+from flexdome.learners.state import Arrays, StateReader, as_state
 from flexdome.learners.turn import changing, reading
 from flexdome.planning import SafePolicy
 
@@ -43,6 +44,10 @@ __all__ = ["Guard", "Guarded"]
 FIRST = 50  # episodes of the first epochs
 GROWTH = (0.5, 1.0)  # later ones, in all episodes before: while no other base is known, and after that
 INNER = "learner."  # the arrays of the learner inside
+
+
+class Stored(dict[str, Any]):
+    """What a file has of the learner inside, whose arrays follow."""
 
 
 class Guarded(Certified):
@@ -78,12 +83,18 @@ class Guarded(Certified):
         threshold_scale: Any = None,
     ) -> None:
         super().__init__(problem, episodes, seed, safe_policy, delta, threshold_range, threshold_scale)
-        self._stored: dict[str, Any] | None = None
-        if isinstance(inside, dict) and {"format", "learner", "options"} <= set(inside):  # of a file: its arrays follow
+        self._stored: Stored | None = None
+        if isinstance(inside, Stored):
             self._stored = inside
             return
         self.learner = self._taken(inside, options)
         self.settle()
+
+    @classmethod
+    def _remade(cls, problem: Problem, options: dict[str, Any]) -> Learner:
+        """A guard as a file has it: the learner inside comes with its arrays."""
+        inside = options.get("inside")
+        return cls(problem, **{**options, **({"inside": Stored(inside)} if isinstance(inside, dict) else {})})
 
     def _taken(self, inside: Any, options: dict[str, Any] | None) -> Learner:
         """The learner inside, made or taken over; it must not hold every episode for one of its own draws."""
@@ -215,6 +226,7 @@ class Guarded(Certified):
         """Take back what :meth:`state` gave; what cannot be is refused."""
         from flexdome.learners import LEARNERS
 
+        as_state(state)
         if self._stored is None:
             raise ValidationError("options.inside is missing; it must be what was stored of the learner inside")
         inside = {name[len(INNER) :]: array for name, array in state.items() if name.startswith(INNER)}
@@ -253,7 +265,8 @@ def Guard(
     """
     if not isinstance(learner, Learner):
         raise ValidationError(f"learner is {shown(learner)}; it must be a Learner")
+    safe = as_safe_policy(Guarded.id, learner.problem, fallback, "fallback")
     declared = {"threshold_range": threshold_range, "threshold_scale": threshold_scale}
     return Guarded(
-        learner.problem, learner.episodes, learner.seed, inside=learner, safe_policy=fallback, delta=delta, **declared
+        learner.problem, learner.episodes, learner.seed, inside=learner, safe_policy=safe, delta=delta, **declared
     )

@@ -54,7 +54,7 @@ from flexdome.learners.seen.file import place_seen, read_seen, seen_state
 from flexdome.learners.seen.kernels import count
 from flexdome.learners.seen.older_files import with_lists
 from flexdome.learners.seen.tally import Tally
-from flexdome.learners.state import LARGEST_SUM, Arrays, StateReader
+from flexdome.learners.state import LARGEST_SUM, Arrays, StateReader, as_state
 from flexdome.learners.turn import changing, reading
 
 __all__ = ["LEAST", "SureDOME"]
@@ -294,7 +294,7 @@ class SureDOME(Certified):
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
         tally = Tally(self.problem)
-        if "n_next" in state:  # of an older file, which had places for the steps of other learners too
+        if "n_next" in as_state(state):  # of an older file, which had places for the steps of other learners too
             state = {name: array for name, array in state.items() if name not in OTHERS}
         read = StateReader(with_lists(tally, state))
         seen = read_seen(tally, read, self.episode, kernel_mask(self.problem.allowed))

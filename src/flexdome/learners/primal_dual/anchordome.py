@@ -30,7 +30,7 @@ from flexdome.learners.primal_dual.anchor_kernels import Anchor, open_anchors, r
 from flexdome.learners.primal_dual.family import PrimalDualLearner
 from flexdome.learners.seen.file import _visited_rows
 from flexdome.learners.seen.tally import _zeros
-from flexdome.learners.state import LARGEST_SUM, ROUNDING, StateReader
+from flexdome.learners.state import LARGEST_SUM, ROUNDING, StateReader, as_state
 from flexdome.learners.turn import changing
 from flexdome.theory import Schedules, bonus_logs
 from flexdome.theory.schedules import LARGEST_SCALE, Power
@@ -125,6 +125,7 @@ class AnchorDOME(PrimalDualLearner):
 
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
+        state = as_state(state)
         anchors: Arrays = {name: state[name] for name in ("anchor_logits", "anchor_lam") if name in state}
         super().restore({name: part for name, part in state.items() if name not in anchors})
         rows, read = _visited_rows(self.model, self.model.core.counts.n_cells), StateReader(anchors)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from flexdome.certificates import Seen
 from flexdome.cmdp import Episode, Problem
-from flexdome.cmdp.validation import Float, as_float, frozen
+from flexdome.cmdp.validation import Float, as_float, as_int, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.primal_dual.bonus_kernels import Form, set_all_bases, width
@@ -38,6 +38,7 @@ from flexdome.learners.seen.file import model_state, restore_model
 from flexdome.learners.seen.kernels import Settings
 from flexdome.learners.turn import changing, reading
 from flexdome.theory import Schedules
+from flexdome.theory.constants import LONGEST
 from flexdome.theory.schedules import LARGEST
 
 __all__ = ["PrimalDualLearner"]
@@ -110,6 +111,7 @@ class PrimalDualLearner(Learner):
 
     def schedule(self, first: int, count: int) -> tuple[Float, Float, Float]:
         """eta (n,), tau (n,) and margin (n, m) of ``count`` episodes from ``first`` on."""
+        first, count = as_int("first", first, 1, LONGEST), as_int("count", count, 0, LONGEST)
         if self._table is None or not (
             self._table_first <= first and first + count <= self._table_first + self._table[0].size
         ):

@@ -25,7 +25,7 @@ import numpy as np
 from flexdome.certificates import Seen
 from flexdome.cmdp import Episode, Problem
 from flexdome.cmdp.mask import kernel_mask, refuse_forbidden
-from flexdome.cmdp.validation import Float, frozen
+from flexdome.cmdp.validation import Float, as_count, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Arrays, Beliefs, Learner
 from flexdome.learners.options import stored_options
@@ -37,7 +37,7 @@ from flexdome.learners.seen.dense import check_dense, dense, seen_by
 from flexdome.learners.seen.file import place_seen, read_seen, seen_state
 from flexdome.learners.seen.older_files import with_lists
 from flexdome.learners.seen.tally import Tally
-from flexdome.learners.state import LARGEST_SUM, StateReader
+from flexdome.learners.state import LARGEST_SUM, StateReader, as_state
 from flexdome.learners.turn import changing, reading
 from flexdome.planning.evaluation import markov_policy
 
@@ -219,7 +219,7 @@ class ProgramLearner(Learner):
 
         The number an episode is drawn with depends on the learner's seed and the episode alone.
         """
-        k = self._now.weights.size
+        k, count = self._now.weights.size, as_count("count", count)
         if k == 1:
             return np.zeros(count, dtype=np.int64)
         bits = np.random.PCG64(np.random.SeedSequence([self.seed, STREAM]))
@@ -338,7 +338,7 @@ class ProgramLearner(Learner):
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
         tally = Tally(self.problem)
-        reader = StateReader(with_lists(tally, state))
+        reader = StateReader(with_lists(tally, as_state(state)))
         seen = read_seen(tally, reader, self.episode, self._mask)
         since = read_since(tally, reader, seen)
         made_at = int(reader.take("planned", (1,), 0, self.episode, whole=True)[0])

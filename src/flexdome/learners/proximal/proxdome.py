@@ -170,7 +170,7 @@ from flexdome.certificates import Seen
 from flexdome.certificates.kernels import COUNT
 from flexdome.certificates.promise import broken_promise
 from flexdome.cmdp import CMDP, Episode, Problem
-from flexdome.cmdp.validation import Float, as_float, as_int, frozen, shown
+from flexdome.cmdp.validation import Float, as_count, as_float, as_int, frozen, shown
 from flexdome.errors import InfeasibleError, ValidationError
 from flexdome.kernels.borrow import hold
 from flexdome.learners.base import Beliefs, Learner
@@ -186,6 +186,7 @@ from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
 from flexdome.learners.seen.counts import OptimisticModel
 from flexdome.learners.seen.dense import dense_counts
 from flexdome.learners.seen.kernels import Settings
+from flexdome.learners.state import as_state
 from flexdome.learners.turn import changing, reading
 from flexdome.planning import Solution, solve
 from flexdome.theory.schedules import LARGEST
@@ -347,8 +348,11 @@ class ProxDOME(Learner):
 
         The bound holds at all episodes at once, in all but one of a million lives (REFUTED) of a policy that is safe.
         """
-        assert self.safe_policy is not None
-        promised, m = self.safe_policy.utilities, self.problem.constraints
+        if self.safe_policy is None:
+            raise ValidationError("safe_policy is None; only a policy that was given can be refuted")
+        promised, m, shape = self.safe_policy.utilities, self.problem.constraints, np.shape(utilities)
+        if shape != (m, self.problem.horizon):
+            raise ValidationError(f"utilities has shape {shape}; it must be {(m, self.problem.horizon)}")
         i = int(refuted_by(self.own, self.choices, utilities))
         if i >= 0:
             row = self.own.promise[1 + i].copy()
@@ -381,7 +385,7 @@ class ProxDOME(Learner):
         """(count,) numbers that the next episodes are drawn with; they depend on the seed and the episode alone."""
         bits = np.random.PCG64(np.random.SeedSequence([self.seed, STREAM]))
         bits.advance(self.episode)
-        return np.random.Generator(bits).random(count)
+        return np.random.Generator(bits).random(as_count("count", count))
 
     @property
     @reading
@@ -514,6 +518,7 @@ class ProxDOME(Learner):
 
     def restore(self, state: Arrays) -> None:
         """Take back what :meth:`state` gave; what cannot be is refused."""
+        state = as_state(state)
         self.settings = self.settings._replace(thresholds=np.array(self.problem.thresholds))
         self._look()
         if self.memory is not None:
