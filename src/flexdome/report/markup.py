@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 __all__ = ["Markup", "as_json", "element", "joined", "table"]
@@ -40,18 +40,22 @@ def joined(parts: Iterable[object]) -> Markup:
     return Markup("\n".join(map(_inner, parts)))
 
 
-def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], named: int = 1) -> Markup:
+def table(
+    caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], named: int = 1, words: Collection[int] = ()
+) -> Markup:
     """A table below its caption, in a box of its own that scrolls on a narrow screen.
 
     Parameters
     ----------
     named : how many columns at the left are words; the first of them names the row
+    words : further columns that are words, and are broken into lines
     """
-    cells = [element("th", text, scope="col", class_="words" if k < named else None) for k, text in enumerate(head)]
+    kinds = ["words" if k < named or k in words else None for k in range(len(head))]
+    cells = [element("th", text, scope="col", class_=kind) for text, kind in zip(head, kinds, strict=True)]
     body = []
     for row in rows:
         first = element("th", row[0], scope="row")
-        rest = (element("td", text, class_="words" if k < named else None) for k, text in enumerate(row[1:], 1))
+        rest = (element("td", text, class_=kind) for text, kind in zip(row[1:], kinds[1:], strict=True))
         body.append(element("tr", first, *rest))
     inner = element("thead", element("tr", *cells)), element("tbody", *body)
     box = element(

@@ -50,13 +50,14 @@ def write_report(
     path: str | os.PathLike[str] | None = None,
     skipped: Callable[[str], None] | None = None,
     first: Sequence[Markup] = (),
+    rates: bool = True,
 ) -> Path:
     """Write the page of everything in a store; where it is (``report.html`` in the store) comes back.
 
-    ``first`` are sections that come before everything else.
+    ``first`` are sections that come before everything else; ``rates`` is whether the paper's Table 1 is shown.
     """
     target = store.path / "report.html" if path is None else as_path("path", path)
-    data = make_page(store, skipped, first=first).html.encode()
+    data = make_page(store, skipped, first=first, rates=rates).html.encode()
     if len(data) > LARGEST_PAGE and skipped is not None:
         skipped(f"nothing, but {target} has {len(data):,} bytes: there are too many curves for {LARGEST_PAGE:,}")
     write_whole(target, data)
@@ -69,6 +70,7 @@ def make_page(
     budget: int = BUDGET,
     live: str = "",
     first: Sequence[Markup] = (),
+    rates: bool = True,
 ) -> Page:
     """The page of every experiment in a store; one that cannot be read is an error, or a sentence to ``skipped``.
 
@@ -77,6 +79,7 @@ def make_page(
     budget : characters that curves may take
     live : the state that a server gave this page; it then asks that server for the state, and nothing else
     first : sections that come before everything else
+    rates : whether the paper's Table 1 is shown, with what was measured here
     """
     specs = store.experiments(skipped)
     if not specs:
@@ -89,7 +92,7 @@ def make_page(
         raise FlexDOMEError(f"{store.path} holds no complete run; `flexdome resume {store.path}` finishes them")
     sections, data, said = list(first), [], [statements(results) for _, results in begun]
     idle = [spec.name for spec, results in found if not results.finals.height]
-    sections.append(overview(store, begun, said, idle))
+    sections.append(overview(store, begun, said, idle, rates))
     for k, (spec, results) in enumerate(begun):
         numbers = summary(results.finals, metrics=tuple(SHOWN))
         sections.append(section(k, spec, results, numbers, said[k], store))

@@ -188,6 +188,7 @@ def overview(
     begun: Sequence[tuple[ExperimentSpec, Results]],
     said: Sequence[Sequence[tuple[str, str]]],
     idle: Sequence[str],
+    rates: bool = True,
 ) -> Markup:
     """What is on the page, and the rates that are claimed and measured."""
     rows = []
@@ -202,7 +203,7 @@ def overview(
     counted = f"{len(begun)} experiment{'s' * (len(begun) > 1)}, {done:,} run{'s' * (done != 1)}"
     head = ("Experiment", "What it is", "Runs", "Episodes", "Paper's statements that hold")
     parts: list[object] = [
-        element("h1", "Results"),
+        element("h1", "Results", id="results"),
         element("p", f"From the directory {store.path.resolve().name}: {counted}.", class_="facts"),
         element(
             "p",
@@ -215,22 +216,27 @@ def overview(
     ]
     if idle:
         parts.append(element("p", f"Asked for, with no complete run yet: {', '.join(idle)}."))
+    if rates:
+        parts += [element("h2", "Claimed and measured rates", id="rates"), *_rates(begun)]
+    return element("section", *parts, aria_labelledby="results")
+
+
+def _rates(begun: Sequence[tuple[ExperimentSpec, Results]]) -> list[Markup]:
+    """Table 1 of the paper."""
     chosen = [results for spec, results in begun if spec.name.startswith("table1")] or [r for _, r in begun]
-    rates = table1(chosen)
-    idle_ids = rates.filter(pl.col("part") != "paper", pl.col("status") == "not run")["id"].to_list()
-    heads, cells, notes = table_cells(rates.filter(~pl.col("id").is_in(idle_ids)))
+    measured = table1(chosen)
+    idle_ids = measured.filter(pl.col("part") != "paper", pl.col("status") == "not run")["id"].to_list()
+    heads, cells, notes = table_cells(measured.filter(~pl.col("id").is_in(idle_ids)))
     if idle_ids:
         notes.append(f"Known to flexdome, not in the paper's table, and not run here: {', '.join(idle_ids)}.")
     claims = 6  # columns; what is claimed stands in the first row of an algorithm alone
     filled: list[tuple[str, ...]] = []
     for row in cells:
         filled.append(row if row[0] else (*filled[-1][:claims], *row[claims:]))
-    inner = (
+    return [
         table("Table 1 of the paper: what is claimed, and the growth exponents measured here.", heads, filled),
         *(element("p", text, class_="note") for text in notes),
-    )
-    parts += [element("h2", "Claimed and measured rates", id="rates"), *inner]
-    return element("section", *parts, aria_labelledby="rates")
+    ]
 
 
 def _shortened(begun: Sequence[tuple[ExperimentSpec, Results]]) -> list[str]:
