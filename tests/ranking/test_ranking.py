@@ -85,6 +85,49 @@ def test_learners_are_compared_on_the_seeds_that_both_have():
         versus_table(table, "c")
 
 
+def grown(table, **exponents):
+    """The table with violation exponents of learners, one for each of their rows in turn."""
+    rows = {name: iter(values) for name, values in exponents.items()}
+    found = [next(rows.get(name, iter(())), None) for name in table["learner"]]
+    return table.with_columns(pl.Series("violation_exponent", found, dtype=pl.Float64))
+
+
+@pytest.mark.parametrize(("exponent", "beaten"), [(0.89, 0), (0.9, 1), (1.0, 1)])
+def test_who_ignores_its_constraints_is_beaten_by_who_does_not(exponent, beaten):
+    table = finals(("f", "greedy", 0, 0.0, 9000.0), ("f", "careful", 0, 500.0, 20.0), ("f", "costly", 0, 900.0, 9500.0))
+    table = grown(table, greedy=[exponent], careful=[0.5], costly=[0.5])
+    assert versus_table(table, "greedy").filter(pl.col("learner") == "careful").row(0) == ("careful", 1, 0, beaten)
+    assert versus_table(table, "greedy").filter(pl.col("learner") == "costly").row(0) == ("costly", 1, 1, 0)
+    (mine,) = family_table(table, "greedy").iter_rows(named=True)
+    assert mine["unsafe"] is bool(beaten)
+    rows = {row["learner"]: row for row in overall_table(table).iter_rows(named=True)}
+    assert (rows["greedy"]["unsafe"], rows["careful"]["unsafe"]) == (beaten, 0)
+    assert (rows["careful"]["score"] > rows["greedy"]["score"]) == bool(beaten)
+
+
+def test_two_unsafe_learners_are_compared_as_others_are():
+    table = finals(("f", "a", 0, 1.0, 9000.0), ("f", "b", 0, 2.0, 8000.0), ("f", "c", 0, 3.0, 9000.0))
+    table = grown(table, a=[1.0], b=[1.0], c=[1.0])
+    assert [row[1:] for row in versus_table(table, "a").sort("learner").iter_rows()] == [(1, 0, 0), (1, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("violations", "exponents", "unsafe"),
+    [
+        ((100.0, 0.03), (0.5, 8.0), False),  # next to nothing begins late
+        ((100.0, 100.0), (0.5, 1.0), False),  # half of it is not more than half
+        ((100.0, 101.0), (0.5, 1.0), True),
+        ((0.0, 100.0), (None, 1.0), True),
+        ((0.0, 0.019), (None, 1.0), False),  # late violation below 0.01
+        ((0.0, 0.0), (None, None), False),
+    ],
+)
+def test_more_than_half_of_the_violation_must_be_linear(violations, exponents, unsafe):
+    table = finals(*(("f", "a", seed, 1.0, value) for seed, value in enumerate(violations)))
+    (row,) = family_table(grown(table, a=exponents), "a").iter_rows(named=True)
+    assert row["unsafe"] is unsafe
+
+
 def test_the_suite_has_more_than_twenty_families_and_its_quick_part_is_a_part_of_it():
     whole = named_experiment("ranking")
     assert len(whole.environments) >= 20
@@ -242,6 +285,10 @@ def test_a_learner_that_fails_on_a_family_is_ranked_with_that_said(tmp_path):
 
     assert any("it broke" in text for text in sentences_of(standing))
     assert any("quick part" in text for text in sentences_of(standing))
+    assert "It is honest about one thing alone: whether the learner works." in DOCS.read_text(encoding="utf-8")
+    assert any("It tells whether the learner works, and nothing else" in text for text in sentences_of(standing))
+    assert any("exponent 0.9 or more" in text for text in sentences_of(standing))
+    assert "exponent of at least 0.9" in DOCS.read_text(encoding="utf-8")
 
 
 def test_the_command_prints_draws_and_writes_a_page(tmp_path, capsys, monkeypatch):
@@ -261,6 +308,10 @@ def test_the_command_prints_draws_and_writes_a_page(tmp_path, capsys, monkeypatc
     assert (tmp_path / "figures" / "rank-quick.png").stat().st_size > 1000
     page = (tmp_path / "rank-quick.html").read_text()
     assert "Where optcmdp-bonus, replan=1.1 stands" in page
+    assert "Claimed and measured rates" not in page
+    assert ">not run<" not in page
+    names = re.search(r"<tr><th scope=.row.>\S+-v1</th>.*?</tr>", page)[0]
+    assert re.search(r'<td class="words">[^<]*, [^<]*</td></tr>', names)
     numbers = pl.read_parquet(tmp_path / "figures" / "rank-quick.parquet")
     assert np.isfinite(numbers["strong_regret"].drop_nulls().to_numpy()).all()
 

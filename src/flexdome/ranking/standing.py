@@ -6,11 +6,15 @@ everyone who has numbers. The score of a learner on a family is, over the other 
 that it beats less the part that beats it, from -1 to 1; its overall score is the mean over its families.
 
 Two learners, one with less regret and one with less violation, do not beat each other: no weight between regret and
-violation is chosen.
+violation is chosen. But who ignores the constraints has the least regret of all and would be beaten by nobody. In a
+linear run strong violation has a growth exponent of at least 0.9 and goes on after the first tenth; a learner is
+*unsafe* on a family if linear runs have more than half of its violation. It is beaten there, whatever its regret, by
+everyone who is not unsafe and has less violation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +35,9 @@ FINALS_SCHEMA: dict[str, Any] = {
     "failure": pl.String,
 }
 LATE = 0.01  # of late violation: a run with less counts as safe after the first tenth
+LINEAR = 0.9  # growth exponent of strong violation: from here on a run is linear
+MOST = 0.5  # of a learner's violation on a family: it is unsafe if linear runs have more
+Run = tuple[float, float, float]  # strong regret, strong violation, and what of it is linear
 
 
 @dataclass(frozen=True)
@@ -50,14 +57,43 @@ def _checked(finals: pl.DataFrame) -> pl.DataFrame:
     return as_table("finals", finals, FINALS_SCHEMA, nullable=(*NUMBERS, "failure"))
 
 
+def _run(row: Mapping[str, Any]) -> Run | None:
+    """The numbers of a run; None if it failed."""
+    regret, violation, late, exponent = (
+        row[name] for name in ("strong_regret", "strong_violation", "late_violation", "violation_exponent")
+    )
+    if regret is None:
+        return None
+    linear = exponent is not None and exponent >= LINEAR and late is not None and late >= LATE
+    return regret, violation, violation if linear else 0.0
+
+
+def _runs(group: pl.DataFrame) -> list[Run]:
+    return [run for row in group.iter_rows(named=True) if (run := _run(row)) is not None]
+
+
+def _unsafe(runs: Collection[Run]) -> bool:
+    """Whether linear runs have more than half of the violation."""
+    return sum(run[2] for run in runs) > MOST * sum(run[1] for run in runs)
+
+
+def _compared(a: list[Run], b: list[Run]) -> int:
+    """1 where the first beats the second, -1 the other way round, or 0; both have the same seeds."""
+    regret, violation = (float(np.sign(sum(run[k] for run in b) - sum(run[k] for run in a))) for k in (0, 1))
+    unsafe = _unsafe(a), _unsafe(b)
+    if unsafe[0] != unsafe[1] and violation == (1.0 if unsafe[1] else -1.0):
+        return int(violation)
+    return int(np.sign(regret + violation)) if regret * violation >= 0.0 else 0
+
+
 def _pairs(finals: pl.DataFrame) -> _Pairs:
     rows: dict[tuple[str, str, str], int] = {}
     for (family,), group in finals.group_by(["family"], maintain_order=True):
-        numbers: dict[str, dict[int, tuple[float, float]]] = {}
+        numbers: dict[str, dict[int, Run]] = {}
         for row in group.iter_rows(named=True):
-            mine = numbers.setdefault(row["learner"], {})
-            if row["strong_regret"] is not None:
-                mine[row["seed"]] = row["strong_regret"], row["strong_violation"]
+            mine, run = numbers.setdefault(row["learner"], {}), _run(row)
+            if run is not None:
+                mine[row["seed"]] = run
         for a, of_a in numbers.items():
             for b, of_b in numbers.items():
                 if a == b:
@@ -67,9 +103,7 @@ def _pairs(finals: pl.DataFrame) -> _Pairs:
                     continue
                 both = sorted(set(of_a) & set(of_b))
                 if both:
-                    means = [np.mean([of[seed] for seed in both], axis=0) for of in (of_a, of_b)]
-                    signs = np.sign(means[1] - means[0])  # 1 where a has less
-                    rows[str(family), a, b] = int(np.sign(signs.sum())) if (signs[0] * signs[1]) >= 0 else 0
+                    rows[str(family), a, b] = _compared(*([of[seed] for seed in both] for of in (of_a, of_b)))
     return _Pairs(rows)
 
 
@@ -79,8 +113,8 @@ def overall_table(finals: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     learner, score, families, runs, failed (runs), beats, beaten (mean number of other learners, over families),
-    front (families where nobody beats it), safe (part of runs without late violation), regret_exponent,
-    violation_exponent (medians over runs; null where no run has one)
+    front (families where nobody beats it), unsafe (families), safe (part of runs without late violation),
+    regret_exponent, violation_exponent (medians over runs; null where no run has one)
     """
     finals = _checked(finals)
     pairs = _pairs(finals)
@@ -100,11 +134,12 @@ def overall_table(finals: pl.DataFrame) -> pl.DataFrame:
                 "beats": float(np.mean([sum(v > 0 for v in values) for values in compared])) if compared else 0.0,
                 "beaten": float(np.mean([sum(v < 0 for v in values) for values in compared])) if compared else 0.0,
                 "front": sum(all(v >= 0 for v in values) for values in compared),
+                "unsafe": sum(_unsafe(_runs(group.filter(pl.col("family") == family))) for family in families),
                 "safe": float(np.mean(done["late_violation"].to_numpy() < LATE)) if done.height else 0.0,
                 **{name: _median(done[name]) for name in ("regret_exponent", "violation_exponent")},
             }
         )
-    whole = dict.fromkeys(("families", "runs", "failed", "front"), pl.Int64)
+    whole = dict.fromkeys(("families", "runs", "failed", "front", "unsafe"), pl.Int64)
     real = dict.fromkeys(("score", "beats", "beaten", "safe", "regret_exponent", "violation_exponent"), pl.Float64)
     order = list(rows[0]) if rows else ["learner", *real, *whole]
     schema = {name: {"learner": pl.String, **whole, **real}[name] for name in order}
@@ -117,7 +152,7 @@ def family_table(finals: pl.DataFrame, learner: str) -> pl.DataFrame:
     Returns
     -------
     family, n (runs with numbers), failed, regret, violation (means), late (worst run), regret_exponent,
-    violation_exponent (means over runs), beats, beaten (names, comma-separated)
+    violation_exponent (means over runs), unsafe (whether it is), beats, beaten (names, comma-separated)
     """
     finals = _checked(finals)
     learner = _known(finals, learner)
@@ -136,13 +171,14 @@ def family_table(finals: pl.DataFrame, learner: str) -> pl.DataFrame:
                 "late": None if not done.height else float(done["late_violation"].to_numpy().max()),
                 "regret_exponent": _mean(done["regret_exponent"]),
                 "violation_exponent": _mean(done["violation_exponent"]),
+                "unsafe": _unsafe(_runs(group)),
                 "beats": ", ".join(name for (_, name), value in others.items() if value > 0),
                 "beaten": ", ".join(name for (_, name), value in others.items() if value < 0),
             }
         )
     numbers = ("regret", "violation", "late", "regret_exponent", "violation_exponent")
     schema = {"family": pl.String, "n": pl.Int64, "failed": pl.Int64, **dict.fromkeys(numbers, pl.Float64)}
-    return pl.DataFrame(rows, schema={**schema, "beats": pl.String, "beaten": pl.String})
+    return pl.DataFrame(rows, schema={**schema, "unsafe": pl.Boolean, "beats": pl.String, "beaten": pl.String})
 
 
 def versus_table(finals: pl.DataFrame, learner: str) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from flexdome.experiments import Store
 from flexdome.figures import pareto_figure, save
 from flexdome.ranking.entering import Standing
 from flexdome.ranking.published import outdated, published
+from flexdome.ranking.standing import LINEAR, MOST
 from flexdome.report import write_report
 from flexdome.report.markup import Markup, element, table
 
@@ -33,9 +34,14 @@ def sentences_of(standing: Standing) -> list[str]:
     ]
     if standing.quick:
         said.append(
-            "This was the quick part of the suite: fewer families and one seed. It tells a bug from a learner, and a "
-            "good learner from a bad one; it does not tell two good ones apart."
+            "This was the quick part of the suite: fewer families and one seed. It tells whether the learner works, "
+            "and nothing else: its place is that of the whole suite, without --quick."
         )
+    said.append(
+        f"Unsafe on a family is who has more than {100.0 * MOST:.0f} % of its violation in runs where it grows linearly "
+        f"(exponent {LINEAR:g} or more); everyone with less violation who is not unsafe beats it there, whatever its "
+        "regret."
+    )
     if failed:
         where = entered.filter(pl.col("failure").is_not_null())
         reasons = "; ".join(sorted(set(where["failure"].to_list())))
@@ -65,17 +71,19 @@ def sections_of(standing: Standing) -> list[Section]:
             f"{row['beats']:.1f}",
             f"{row['beaten']:.1f}",
             str(row["front"]),
+            str(row["unsafe"]),
             f"{row['safe']:.0%}",
             *(_exponent(row[f"{name}_exponent"]) for name in ("regret", "violation")),
         )
         for row in standing.overall.iter_rows(named=True)
     ]
-    heads = ("learner", "score", "families", "runs", "failed", "beats", "beaten by", "unbeaten on", "safe late")
+    heads = ("learner", "score", "families", "runs", "failed", "beats", "beaten by", "unbeaten on", "unsafe on")
     families = [
         (
             row["family"],
             *(_number(row[name]) for name in ("regret", "violation", "late")),
-            *(_exponent(row[f"{name}_exponent"]) for name in ("regret", "violation")),
+            _exponent(row["regret_exponent"]),
+            _exponent(row["violation_exponent"]) + " unsafe" * row["unsafe"],
             row["beats"] or "-",
             row["beaten"] or "-",
         )
@@ -86,7 +94,7 @@ def sections_of(standing: Standing) -> list[Section]:
         (
             "Overall: the part of the others that a learner beats in both regret and violation, less the part that "
             "beats it, as a mean over families",
-            (*heads, "regret exponent", "violation exponent"),
+            (*heads, "safe late", "regret exponent", "violation exponent"),
             overall,
         ),
         (
@@ -117,9 +125,10 @@ def write_page(
     parts: list[object] = [element("h1", f"Where {standing.learner} stands", id="rank")]
     parts += [element("p", text, class_="lead") for text in sentences_of(standing)]
     for caption, head, rows in sections_of(standing):
-        parts.append(table(f"{caption}.", head, rows))
+        words = [k for k in range(1, len(head)) if any(", " in row[k] for row in rows)]
+        parts.append(table(f"{caption}.", head, rows, words=words))
     first: Sequence[Markup] = [element("section", *parts, aria_labelledby="rank")]
-    return write_report(store, path, skipped, first=first)
+    return write_report(store, path, skipped, first=first, rates=False)
 
 
 def _number(value: float | None) -> str:
