@@ -1,6 +1,8 @@
 """The page in a real browser, without a head: what a reader does with it changes what is shown."""
 
+import json
 import os
+import re
 import shutil
 import threading
 
@@ -181,6 +183,30 @@ def test_every_constraint_of_several_can_be_looked_at_by_itself(opened):
     odd.get_by_label("Curve").select_option("sum_1")
     assert "constraint 1 on band-v1" in odd.locator(".chart").first.get_attribute("aria-label")
     assert one.said == []
+
+
+def test_at_the_width_of_a_phone_every_point_has_its_name(opened):
+    for size in (DESK, PHONE):
+        one = opened(viewport=size)
+        assert one.place.locator(".chart").nth(1).get_attribute("data-labels") == "2"
+
+
+def test_a_table_that_goes_on_to_the_right_says_so(opened):
+    for size, said in ((DESK, False), (PHONE, True)):
+        one = opened(viewport=size)
+        box = one.tab.locator("#experiment-1 .scroll[aria-label^='Mean over runs']")
+        wide = box.evaluate("box => box.scrollWidth > box.clientWidth + 1")
+        content = box.evaluate("box => getComputedStyle(box.previousElementSibling, '::after').content")
+        assert wide is said
+        assert ("scroll sideways" in content) is said
+
+
+def test_the_legend_draws_the_dashes_of_the_curves(opened, page):
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text())[1])
+    (told,) = (row for row in data["experiments"] if row["name"] == "plain")
+    lines = opened().place.locator(".learners .swatch line")
+    drawn = [lines.nth(k).get_attribute("stroke-dasharray") for k in range(lines.count())]
+    assert drawn == [" ".join(f"{2 * d:g}" for d in learner["dashes"]) for learner in told["learners"]]
 
 
 def test_it_prints(opened):

@@ -38,9 +38,9 @@ def sentences_of(standing: Standing) -> list[str]:
             "and nothing else: its place is that of the whole suite, without --quick."
         )
     said.append(
-        f"Unsafe on a family is who has more than {100.0 * MOST:.0f} % of its violation in runs where it grows linearly "
-        f"(exponent {LINEAR:g} or more); everyone with less violation who is not unsafe beats it there, whatever its "
-        "regret."
+        f"Unsafe on a family is who has more than {100.0 * MOST:.0f} % of its violation in runs where it grows "
+        f"linearly (exponent {LINEAR:g} or more); everyone with less violation who is not unsafe beats it there, "
+        "whatever its regret."
     )
     if failed:
         where = entered.filter(pl.col("failure").is_not_null())

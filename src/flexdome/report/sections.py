@@ -250,8 +250,8 @@ def _shortened(begun: Sequence[tuple[ExperimentSpec, Results]]) -> list[str]:
         if spec.episodes < ours.episodes == PAPER_EPISODES or len(spec.seeds) < len(ours.seeds) == PAPER_SEEDS:
             said.setdefault(setting, []).append(spec.name)
     return [
-        f"Quick look, not the paper: {listed(names)} {'has' if len(names) == 1 else 'have'} {setting}. It shows that "
-        "everything works, and judges nothing that the paper says."
+        f"Quick look, not the paper: {listed(names, MOST_NAMES)} {'has' if len(names) == 1 else 'have'} {setting}. It "
+        "shows that everything works, and judges nothing that the paper says."
         for setting, names in said.items()
     ]
 

@@ -83,6 +83,14 @@
     return make("label", {}, label, select);
   }
 
+  function swatchOf(dashes) {
+    const holder = make("span", {});
+    holder.innerHTML = '<svg class="swatch" width="44" height="4" aria-hidden="true"><line x1="0" y1="2" x2="44" y2="2" stroke-width="3"/></svg>';
+    const swatch = holder.firstChild;
+    swatch.firstChild.setAttribute("stroke-dasharray", dashes.map((d) => 2 * d).join(" "));
+    return swatch;
+  }
+
   function boxed(label) {
     const table = make("table", {});
     const caption = make("p", { class: "caption" });
@@ -402,22 +410,36 @@
         c.fillStyle = colourOf("--ink");
         c.textBaseline = "middle";
         c.textAlign = "left";
+        let told = 0;
         points.forEach((p) => {
           const name = p.name.length > 34 ? `${p.name.slice(0, 32)}\u2026` : p.name;
           const w = c.measureText(name).width;
           const h = 14 * ratio;
-          const gap = 11 * ratio;
-          for (const [x, y] of [[X(p.x) + gap, Y(p.y) - gap], [X(p.x) - gap - w, Y(p.y) - gap], [X(p.x) + gap, Y(p.y) + gap], [X(p.x) - gap - w, Y(p.y) + gap]]) {
+          const [px, py] = [X(p.x), Y(p.y)];
+          const room = (x) => Math.max(left + ratio, Math.min(x, left + width - w - ratio));
+          const spots = [];
+          for (const gap of [11, 22, 33, 44, 60, 80].map((g) => g * ratio)) for (const dy of [-gap, gap]) {
+            spots.push([px + 11 * ratio, py + dy], [px - 11 * ratio - w, py + dy], [room(px - w / 2), py + dy]);
+          }
+          const spot = spots.find(([x, y]) => {
             const box = [x, y - h / 2, x + w, y + h / 2];
             const inside = box[0] >= left && box[2] <= left + width && box[1] >= top && box[3] <= top + tall;
-            const free = boxes.every((b) => box[2] < b[0] || box[0] > b[2] || box[3] < b[1] || box[1] > b[3]);
-            if (inside && free) {
-              c.fillText(name, x, y);
-              boxes.push(box);
-              break;
-            }
+            return inside && boxes.every((b) => box[2] < b[0] || box[0] > b[2] || box[3] < b[1] || box[1] > b[3]);
+          });
+          if (!spot) return;
+          const [x, y] = spot;
+          if (Math.abs(y - py) > 12 * ratio) { // far from its point: a line leads there
+            c.strokeStyle = colourOf("--quiet");
+            c.beginPath();
+            c.moveTo(px, py + Math.sign(y - py) * 7 * ratio);
+            c.lineTo(Math.max(x, Math.min(px, x + w)), y - Math.sign(y - py) * h / 2);
+            c.stroke();
           }
+          c.fillText(name, x, y);
+          boxes.push([x, y - h / 2, x + w, y + h / 2]);
+          told += 1;
         });
+        holder.dataset.labels = told;
         c.restore();
       };
       const width = printing ? 640 : holder.clientWidth || 640;
@@ -517,10 +539,9 @@
     const some = Object.values(experiment.curves).some((e) => Object.values(e).some((m) => Object.values(m).some((l) => l.seeds)));
     if (some) controls.append(make("label", { class: "tick" }, seeds, "Single seeds"));
     const legend = make("div", { class: "learners", role: "group", "aria-label": "Learners shown" });
-    const paintLegend = () => legend.querySelectorAll(".swatch").forEach((s, k) => { s.style.borderTopColor = shade(experiment.learners[k].colour, 1); });
+    const paintLegend = () => legend.querySelectorAll(".swatch").forEach((s, k) => { s.style.stroke = shade(experiment.learners[k].colour, 1); });
     experiment.learners.forEach((learner) => {
-      const swatch = make("span", { class: "swatch", "aria-hidden": "true" });
-      swatch.style.borderTopStyle = !learner.dashes.length ? "solid" : learner.dashes[0] < 2 ? "dotted" : "dashed";
+      const swatch = swatchOf(learner.dashes);
       const button = make("button", { type: "button", "aria-pressed": "true", onclick: () => {
         const off = !state.hidden.delete(learner.name);
         if (off) state.hidden.add(learner.name);
@@ -575,7 +596,12 @@
     setTheme(before);
   });
 
+  const sides = new ResizeObserver((rows) => rows.forEach(({ target }) => {
+    const box = target.closest(".scroll");
+    box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
+  }));
   document.querySelectorAll(".interactive").forEach(start);
+  document.querySelectorAll(".scroll").forEach((box) => { sides.observe(box); sides.observe(box.firstElementChild); });
   root.dataset.ready = "true";
   if (root.dataset.live) setInterval(async () => {
     const answer = await fetch("state").catch(() => null); // a server that has stopped leaves the page as it is
