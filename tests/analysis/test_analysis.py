@@ -352,17 +352,19 @@ PAPER = [  # Table 1 of Zuo, Wang and He 2026
     ("FlexDOME", "Õ(T^(5/6))", NEAR, "✓✓✓"),
 ]
 MORE = [
-    ("optprimaldual", f"{ROOT} (weak)", f"{ROOT} (weak)", "✗✓✗"),
-    ("optpess-pd", f"{ROOT} (weak)", f"{NEAR} (weak)", "✗✓✗"),
-    ("optcmdp-bonus", ROOT, ROOT, "✗✓✗"),
-    ("optpess-lp", ROOT, ZERO, "✗✗✗"),
-    ("optdual", f"{ROOT} (weak)", f"{ROOT} (weak)", "✗✓✗"),
-    ("optcmdp", ROOT, ROOT, "✗✓✗"),
-    ("dope", ROOT, ZERO, "✗✗✗"),
-    ("sv-ops", "sublinear (weak)", "sublinear", "✗✓✗"),
-    ("s-ops", f"{ROOT} (weak)", ZERO, "✗✗✗"),
-    ("proxdome", NOTHING, NOTHING, 3 * NOTHING),
-    ("anchordome", NOTHING, NOTHING, 3 * NOTHING),
+    ("Vanilla PD", f"{ROOT} (weak)", f"{ROOT} (weak)", "✗✓✗"),
+    ("OptPess-PD", f"{ROOT} (weak)", f"{NEAR} (weak)", "✗✓✗"),
+    ("OptCMDP-bonus", ROOT, ROOT, "✗✓✗"),
+    ("OptPess-LP", ROOT, ZERO, "✗✗✗"),
+    ("OptDual", f"{ROOT} (weak)", f"{ROOT} (weak)", "✗✓✗"),
+    ("OptCMDP", ROOT, ROOT, "✗✓✗"),
+    ("DOPE", ROOT, ZERO, "✗✗✗"),
+    ("SV-OPS", "sublinear (weak)", "sublinear", "✗✓✗"),
+    ("S-OPS", f"{ROOT} (weak)", ZERO, "✗✗✗"),
+    ("ProxDOME", NOTHING, NOTHING, 3 * NOTHING),
+    ("AnchorDOME", NOTHING, NOTHING, 3 * NOTHING),
+    ("SureDOME", NOTHING, ZERO, "✗✗✓¹"),
+    ("Guard", NOTHING, ZERO, "✗✗✓¹"),
 ]
 
 

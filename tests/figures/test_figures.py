@@ -494,6 +494,7 @@ HOW = (
     "Exponent: slope of log mean cumulative series over log t for t in [T/16, T], with a 95 % bootstrap interval over "
     "seeds; T = 80,000, n = 5. None: the series is zero for nearly all of these t."
 )
+DECLARED = "Only where the range or the scale of the threshold's samples is declared."
 GROWN = "Plans anew when the number of episodes has grown by the factor 1.1; its paper plans in every episode."
 GIVEN = "Was given a safe policy whose slack is 0.5 of the exact Slater gap."
 
@@ -509,7 +510,8 @@ def test_the_note_says_how_programs_were_measured_and_the_rows_refer_to_it():
     text = fg.table_markdown(programs)
     assert "| paper-v1 ¹ ² | 0.83" in text
     few = an.of_few_runs([5])
-    assert text.split("\n\n")[1:] == [HOW, few, "\N{EN DASH}: nothing is claimed.", f"¹ {GROWN}", f"² {GIVEN}\n"]
+    quiet, law = "\N{EN DASH}: nothing is claimed.", f"³ {DECLARED}\n"
+    assert text.split("\n\n")[1:] == [HOW, few, quiet, f"¹ {GROWN}", f"² {GIVEN}", law]
     shown = texts(fg.table_figure(programs))
     assert {"paper-v1 ¹ ²", HOW, f"¹ {GROWN}", f"² {GIVEN}"} <= set(shown)
 
@@ -631,3 +633,16 @@ def test_a_table_of_another_size_than_the_papers_says_so():
 def test_a_sensitivity_figure_has_a_note_below_its_panels():
     figure = drawn(fg.sensitivity_figure(scales(BONUS), scales(MARGIN), note="Quick look"))
     assert "Quick look" in texts(figure)
+
+
+def test_a_tick_that_presumes_a_declared_law_says_so_and_scales_have_names():
+    scaled = measured_with(setting="FlexDOME, c_e = 5e-5")
+    text = fg.table_markdown(scaled)
+    (row,) = (line for line in text.splitlines() if line.startswith("| SureDOME |"))
+    assert "| ✓¹ |" in row
+    assert f"¹ {DECLARED}" in text
+    assert "paper-v1, FlexDOME, margin scale = 5e-5" in text
+    assert "c_e" not in text
+    without = TABLE.filter(~pl.col("id").is_in(["suredome", "guard"]))
+    assert "declared" not in fg.table_markdown(without)
+    assert any("$\\checkmark$¹" in shown for shown in texts(fg.table_figure(TABLE)))

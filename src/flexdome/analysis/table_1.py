@@ -28,6 +28,21 @@ PAPER = {
     "uopt-rpgpd": "UOpt-RPGPD",
     "flexdome": "FlexDOME",
 }
+MORE = {
+    "optprimaldual": "Vanilla PD",
+    "optpess-pd": "OptPess-PD",
+    "optcmdp-bonus": "OptCMDP-bonus",
+    "optpess-lp": "OptPess-LP",
+    "optdual": "OptDual",
+    "optcmdp": "OptCMDP",
+    "dope": "DOPE",
+    "sv-ops": "SV-OPS",
+    "s-ops": "S-OPS",
+    "proxdome": "ProxDOME",
+    "anchordome": "AnchorDOME",
+    "suredome": "SureDOME",
+    "guard": "Guard",
+}  # names of ours that are not in the paper's table
 SCHEMA = {
     "part": pl.String,
     "algorithm": pl.String,
@@ -99,7 +114,7 @@ def table1(results: Results | Iterable[Results] = (), environments: Sequence[str
 def _claim(entry: Entry) -> dict[str, Any]:
     return {
         "part": "paper" if entry.id in PAPER else "more",
-        "algorithm": PAPER.get(entry.id, entry.id),
+        "algorithm": {**PAPER, **MORE}.get(entry.id, entry.id),
         "id": entry.id,
         "citation": entry.citation,
         "claimed_regret": entry.regret,

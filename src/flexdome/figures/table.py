@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from flexdome.analysis.statistics import of_few_runs
 from flexdome.analysis.table_1 import SCHEMA
 from flexdome.analysis.verdicts import PAPER_EPISODES, PAPER_SEEDS
 from flexdome.figures.style import drawing, extent, readable
+from flexdome.learners import LEARNERS
 from flexdome.learners.registry import UNCLAIMED
 
 __all__ = ["table_cells", "table_figure", "table_markdown"]
@@ -34,6 +36,8 @@ SURE = ("part", "algorithm", "id", "claimed_regret", "claimed_violation", "statu
 WHERE = ("setting", "environment", "episodes", "n")  # not null where something was measured
 SMALL = 6.5
 DASH = "\N{EN DASH}"
+DECLARED = "Only where the range or the scale of the threshold's samples is declared."
+SCALES, WORDS = re.compile(r"\bc_([be])\b"), {"b": "bonus", "e": "margin"}
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -148,9 +152,18 @@ def _note(table: pl.DataFrame) -> list[str]:
 
 
 def _marks(table: pl.DataFrame) -> dict[str, str]:
-    """What a row was measured with that its paper does not say, each with its raised number."""
-    found = [sentence for row in table.iter_rows(named=True) for sentence in _unlike_the_paper(row)]
+    """What a tick presumes, and what a row was measured with that its paper does not say, with their raised numbers."""
+    rows = list(table.iter_rows(named=True))
+    found = [sentence for row in rows for sentence in (*_presumed(row), *_unlike_the_paper(row))]
     return {sentence: str(k).translate(RAISED) for k, sentence in enumerate(dict.fromkeys(found), 1)}
+
+
+def _presumed(row: dict[str, Any]) -> list[str]:
+    """What must be declared for the tick of stochastic thresholds to hold."""
+    if not row["stochastic_threshold"] or row["id"] not in LEARNERS:
+        return []
+    told = inspect.signature(LEARNERS[row["id"]].load()).parameters
+    return [DECLARED] if {"threshold_range", "threshold_scale"} <= set(told) else []
 
 
 def _unlike_the_paper(row: dict[str, Any]) -> list[str]:
@@ -196,13 +209,15 @@ def _cells(table: pl.DataFrame, rate: Callable[[str], str], marks: tuple[str, st
                 rate(row["claimed_violation"]),
                 *(DASH if row[flag] is None else marks[not row[flag]] for flag in flags),
             )
+            claims = (*claims[:-1], "".join([claims[-1], *(notes[sentence] for sentence in _presumed(row))]))
         before = row["id"]
         if row["status"] == "not run":
             found.append((*claims, "not run", "", ""))
             continue
         same = row["setting"].lower() in (row["algorithm"].lower(), row["id"])
+        setting = SCALES.sub(lambda found: f"{WORDS[found[1]]} scale", row["setting"])
         tuning = f"{row['tuning']} tuning" if row["tuning"] else None
-        where = ", ".join(text for text in (row["environment"], None if same else row["setting"], tuning) if text)
+        where = ", ".join(text for text in (row["environment"], None if same else setting, tuning) if text)
         where = " ".join([where, *(notes[sentence] for sentence in _unlike_the_paper(row))])
         found.append((*claims, where, _exponent(row, "regret"), _exponent(row, "violation")))
     return found

@@ -228,7 +228,8 @@ def _rates(begun: Sequence[tuple[ExperimentSpec, Results]]) -> list[Markup]:
     idle_ids = measured.filter(pl.col("part") != "paper", pl.col("status") == "not run")["id"].to_list()
     heads, cells, notes = table_cells(measured.filter(~pl.col("id").is_in(idle_ids)))
     if idle_ids:
-        notes.append(f"Known to flexdome, not in the paper's table, and not run here: {', '.join(idle_ids)}.")
+        names = measured.filter(pl.col("id").is_in(idle_ids))["algorithm"].to_list()
+        notes.append(f"Known to flexdome, not in the paper's table, and not run here: {', '.join(names)}.")
     claims = 6  # columns; what is claimed stands in the first row of an algorithm alone
     filled: list[tuple[str, ...]] = []
     for row in cells:
