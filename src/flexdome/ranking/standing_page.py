@@ -20,6 +20,7 @@ from flexdome.report.markup import Markup, element, table
 
 __all__ = ["Section", "sections_of", "sentences_of", "write_figure", "write_page"]
 
+FAILED = "failed"
 Section = tuple[str, tuple[str, ...], list[tuple[str, ...]]]  # caption, head, rows
 
 
@@ -35,9 +36,10 @@ def sentences_of(standing: Standing) -> list[str]:
     if standing.quick:
         said.append(
             "This was the quick part of the suite: fewer families and one seed. It tells whether the learner works, "
-            "and nothing else: its place is that of the whole suite, without --quick."
+            "and nothing else; for its place take the whole suite, without --quick."
         )
     said.append(
+        "A learner beats another on a family if it has less of regret and violation in one and no more in the other. "
         f"Unsafe on a family is who has more than {100.0 * MOST:.0f} % of its violation in runs where it grows "
         f"linearly (exponent {LINEAR:g} or more); everyone with less violation who is not unsafe beats it there, "
         "whatever its regret."
@@ -92,19 +94,17 @@ def sections_of(standing: Standing) -> list[Section]:
     versus = [tuple(str(cell) for cell in row) for row in standing.versus.iter_rows()]
     return [
         (
-            "Overall: the part of the others that a learner beats in both regret and violation, less the part that "
-            "beats it, as a mean over families",
+            "Overall: the part of the others that a learner beats less the part that beats it, as a mean over families",
             (*heads, "safe late", "regret exponent", "violation exponent"),
             overall,
         ),
         (
             f"{standing.learner} on every family: means over seeds, the late violation of the worst run",
-            ("family", "regret", "violation", "late", "regret exp.", "violation exp.", "beats in both", "beaten by"),
+            ("family", "regret", "violation", "late", "regret exp.", "violation exp.", "beats", "beaten by"),
             families,
         ),
         (
-            f"{standing.learner} against every other learner: on how many families it beats the other in both, and is "
-            "beaten",
+            f"{standing.learner} against every other learner: on how many families it beats the other, and is beaten",
             ("learner", "families", "beats", "is beaten"),
             versus,
         ),
@@ -125,14 +125,14 @@ def write_page(
     parts: list[object] = [element("h1", f"Where {standing.learner} stands", id="rank")]
     parts += [element("p", text, class_="lead") for text in sentences_of(standing)]
     for caption, head, rows in sections_of(standing):
-        words = [k for k in range(1, len(head)) if any(", " in row[k] for row in rows)]
+        words = [k for k in range(1, len(head)) if any(row[k][:1].isalpha() and row[k] != FAILED for row in rows)]
         parts.append(table(f"{caption}.", head, rows, words=words))
     first: Sequence[Markup] = [element("section", *parts, aria_labelledby="rank")]
     return write_report(store, path, skipped, first=first, rates=False)
 
 
 def _number(value: float | None) -> str:
-    return "failed" if value is None else number(value)
+    return FAILED if value is None else number(value)
 
 
 def _exponent(value: float | None) -> str:
