@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import inspect
 import re
 import runpy
 import subprocess
@@ -21,6 +22,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import bookmaker  # noqa: E402
 from bookmaker.docstrings import parts  # noqa: E402
+from bookmaker.environments import page as environment_page  # noqa: E402
 from bookmaker.learners import page as learner_page  # noqa: E402
 from bookmaker.measured import measured  # noqa: E402
 from bookmaker.pictures import PICTURES  # noqa: E402
@@ -134,6 +136,48 @@ def test_the_page_of_a_learner_tells_every_option_and_what_it_is(id):
     rows = [row for row in options.splitlines() if row.startswith("| `")]
     assert len(rows) >= 2
     assert [row for row in rows if not row.split("|")[3].strip()] == []
+
+
+def test_scales_of_flexdome_are_told_apart():
+    rows = {row.split("|")[1].strip(): row for row in learner_page("flexdome").splitlines() if row.startswith("| `")}
+    assert "of eta_t of Theorem 1" in rows["`step_scale`"]
+    assert "of tau_t of Theorem 1" in rows["`regularisation_scale`"]
+
+
+@pytest.mark.parametrize("id", bookmaker.ENVIRONMENTS)
+def test_the_page_of_an_environment_tells_every_option_and_what_it_is(id):
+    page = environment_page(id)
+    known = [name for name in inspect.signature(fd.ENVIRONMENTS[id].load()).parameters if name != "seed"]
+    options = page.split("## Options\n")[1].split("\n## ")[0] if known else ""
+    rows = [row for row in options.splitlines() if row.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == known
+    assert [row for row in rows if not row.split("|")[3].strip()] == []
+
+
+@pytest.mark.parametrize(
+    ("id", "options", "said"),
+    [
+        ("optpess-lp", '{"tuning": "practical"}', "practical tuning, which voids the guarantee"),
+        ("optpess-lp", "{}", None),  # the default is the theory's
+        ("flexdome", "{}", "stated tuning, which voids the guarantee"),
+        ("flexdome", '{"tuning": "theory"}', None),
+        ("proxdome", "{}", None),  # claims nothing
+        ("suredome", "{}", None),  # has no tunings
+    ],
+)
+def test_numbers_in_another_tuning_than_the_theorems_say_that_they_have_no_guarantee(id, options, said):
+    row = {"learner": "Mine", "id": id, "code": "{}", "options": options, "told": "{}", "seed": 300, "episodes": 20}
+    row |= {"family": "media-v1", "strong_regret": 1.0, "strong_violation": 0.5, "late_violation": 0.0}
+    page = "\n".join(measured(id, pl.DataFrame([row], schema=SCHEMA)))
+    assert ("voids the guarantee" in page) == (said is not None)
+    assert said is None or said in page
+
+
+def test_the_lines_to_try_say_where_their_tuning_has_no_guarantee():
+    said = "voids what is claimed below: without `tuning` and `replan` its constants are those of its theorem"
+    assert said in learner_page("optpess-lp")
+    assert 'with `tuning="theory"` its constants' in learner_page("flexdome")
+    assert "voids what is claimed" not in learner_page("proxdome")
 
 
 def test_the_page_of_a_learner_has_its_rows_of_the_ranking():

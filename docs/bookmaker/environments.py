@@ -11,6 +11,13 @@ from .docstrings import options_table, parts, text_of
 
 __all__ = ["contents", "page", "snippet"]
 
+SHARED = {
+    "states": "how many states there are",
+    "actions": "how many actions there are",
+    "horizon": "steps of an episode",
+    "constraints": "how many constraints there are",
+    "fraction": "where the threshold lies: 0 is the utility of the best policy for reward, 1 the largest utility",
+}
 PRACTICE = "what the safe optimum does there, and what learners do while they learn"
 TOYS = "what learners do there"
 SHOWN = {  # a figure of its own, the chapter that tells it, and what it shows
@@ -38,7 +45,7 @@ def page(id: str) -> str:
     body = "\n\n".join(text for text in (told.idea, told.steps) if text)
     sections = dict(told.sections)
     versions = sections.pop("Versions", "")
-    table = options_table(entry.load(), ("seed",))
+    table = options_table(entry.load(), ("seed",), SHARED)
     lines = [f"# {id}", "", f"**{told.title.rstrip('.')}.**", "", body, ""]
     lines += [f"![What can be had in {id}, and where the optimum goes]({id}.png)", "", caption(id), ""]
     if id in SHOWN:

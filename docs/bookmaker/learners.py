@@ -13,7 +13,7 @@ from flexdome.learners import Entry
 from flexdome.learners.registry import UNCLAIMED
 
 from .docstrings import options_table, parts, text_of
-from .measured import measured, numbers
+from .measured import measured, numbers, theory_alone
 
 __all__ = ["contents", "name_of", "page", "snippet"]
 
@@ -61,7 +61,7 @@ def page(id: str) -> str:
     lines = [f"# {name_of(id)}", "", f"**{told.title.rstrip('.')}.**", "", card(entry), ""]
     lines += ["## The idea", "", f"In a few words: {entry.summary}.", "", told.idea, ""]
     lines += ["## Step by step", "", told.steps, ""] if told.steps else []
-    lines += ["## Try it", "", "```python", snippet(id).rstrip(), "```", ""]
+    lines += ["## Try it", "", "```python", snippet(id).rstrip(), "```", "", *caution(id)]
     lines += ["## Options", "", options_table(cls, ("problem",), SHARED), ""]
     lines += ["## What it needs", "", *needs(entry), "", "## What is claimed", "", *claims(entry), ""]
     lines += ["## What is reconstructed", "", *reconstructed(entry, own), ""]
@@ -108,6 +108,20 @@ def snippet(id: str) -> str:
     lines += ["history = fd.simulate(learner, cmdp, episodes=300, seed=0)"]
     lines += ['print(f"regret {history.strong_regret[-1]:.1f}, violation {history.strong_violation[-1]:.1f}")']
     return "\n".join([*lines, "print(learner.status())"]) + "\n"
+
+
+def caution(id: str) -> list[str]:
+    """That the lines to try are not in the tuning of the theorem."""
+    if theory_alone(id, {"tuning": "practical"}) is None:
+        return []
+    known = inspect.signature(fd.LEARNERS[id].load()).parameters
+    also = " and `replan`" if "replan" in known else ""
+    theory = f"without `tuning`{also}" if known["tuning"].default == "theory" else 'with `tuning="theory"`'
+    return [
+        f"Practical tuning learns within a few hundred episodes, and voids what is claimed below: {theory} its "
+        "constants are those of its theorem.",
+        "",
+    ]
 
 
 def needs(entry: Entry) -> list[str]:

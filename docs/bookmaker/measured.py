@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
+import flexdome as fd
 from flexdome.errors import FlexDOMEError
 from flexdome.ranking import family_table, overall_table, published, suite_experiments
 
-__all__ = ["measured", "numbers"]
+__all__ = ["measured", "numbers", "theory_alone"]
 
 
 def numbers() -> pl.DataFrame | None:
@@ -41,6 +45,7 @@ def measured(id: str, frame: pl.DataFrame | None) -> list[str]:
             + (f"; failed runs: {own['failed']}." if own["failed"] else ".")
             + settings(rows),
             "",
+            *voided(id, rows),
             "| family | runs | strong regret | strong violation | late violation, worst run |",
             "|---|---:|---:|---:|---:|",
         ]
@@ -56,6 +61,30 @@ def settings(rows: pl.DataFrame) -> str:
     options, told = (json.loads(rows[column][0]) for column in ("options", "told"))
     said = [f"{name} = {value!r}" for name, value in {**options, **told}.items()]
     return f" With `{', '.join(said)}`." if said else ""
+
+
+def voided(id: str, rows: pl.DataFrame) -> list[str]:
+    """That a guarantee is of another tuning than the one that was measured."""
+    tuning = theory_alone(id, json.loads(rows["options"][0]))
+    if tuning is None:
+        return []
+    return [
+        f"**This is {tuning} tuning, which voids the guarantee.** What is claimed above is claimed of "
+        '`tuning="theory"`, and says nothing of these numbers.',
+        "",
+    ]
+
+
+def theory_alone(id: str, options: Mapping[str, Any]) -> str | None:
+    """The tuning of these options, where the learner's theorem holds in another; None where it does not say."""
+    entry = fd.LEARNERS.get(id)
+    if entry is None or not entry.claims:
+        return None
+    known = inspect.signature(entry.load()).parameters
+    if "tuning" not in known:
+        return None
+    tuning = str(options.get("tuning", known["tuning"].default))
+    return None if tuning == "theory" else tuning
 
 
 def shown(value: float | None) -> str:

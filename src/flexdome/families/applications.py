@@ -66,6 +66,11 @@ def propofol(seed: int, *, horizon: int = 12, depth: float = 1.0, hypotension: f
     60, on either side, in units of 20 and at most 1; its limit is 1 an hour. The second is 1 in a step with more
     than 4.5 ug/ml at the pressure site, called hypotension here; its limit is 2 steps, ten minutes an hour.
 
+    Parameters
+    ----------
+    depth : the limit of the first cost, the distance of the BIS from its band
+    hypotension : the limit of the second, in steps with low blood pressure
+
     Versions
     --------
     v1 : first
@@ -133,6 +138,11 @@ def grid_storage(seed: int, *, horizon: int = 16, outside: float = 3.0, reserve:
     costs 1 if the frequency is more than 0.1 Hz off, with a limit of 3 of 16; and 1 in the second constraint if it
     begins with less than a quarter of the charge, with a limit of 1.
 
+    Parameters
+    ----------
+    outside : how many steps may have the frequency off, on average
+    reserve : how many may begin with less than a quarter of the charge, on average
+
     Versions
     --------
     v1 : first
@@ -192,6 +202,11 @@ def admission(seed: int, *, room: int = 10, horizon: int = 30, delay: float = 6.
     Management Science 16, 234-245, 1969; with a constraint, after A. Hordijk and F. Spieksma, "Constrained admission
     control to a queueing system", Advances in Applied Probability 21, 409-431, 1989. Theirs are queues that go on for
     ever; the minutes and all numbers are ours.
+
+    Parameters
+    ----------
+    room : how many customers the system holds
+    delay : the longest mean stay of those who are admitted, in minutes
 
     Versions
     --------

@@ -46,6 +46,10 @@ def small_units(
     The instance of a seed is that of ``independent-v1``. The optimum is the same, the Slater gap is ``scale`` times the
     one there, the multiplier is divided by ``scale``.
 
+    Parameters
+    ----------
+    scale : what the utility and its threshold are multiplied by
+
     Versions
     --------
     v1 : first
@@ -65,6 +69,10 @@ def rare_costs(
     probability drawn from U[0, 2 ``rate``], otherwise nothing; the utility is what is left, d = 1 - c. Rewards and
     utilities are observed as 0 or 1. The threshold is ``fraction`` of the way from the best policy for reward to the
     best for the utility.
+
+    Parameters
+    ----------
+    rate : the mean probability of an accident in a step
 
     Versions
     --------
@@ -89,6 +97,10 @@ def contexts(
     state r and d are 1/2 plus, for each action, a number drawn from U[-``spread`` / 2, ``spread`` / 2]; observed as 0
     or 1. The threshold as in ``independent-v1``.
 
+    Parameters
+    ----------
+    spread : how far the rewards, and the utilities, of actions may lie apart
+
     Versions
     --------
     v1 : first
@@ -109,6 +121,10 @@ def twins(
     S = 10, A = 20, H = 5, m = 1; Dirichlet(0.1) rows, a random first state. The first ``alike`` actions of a state have
     the same transitions, reward and utility; all others are drawn as in ``independent-v1``. In each step and state the
     action that is shared has the best utility of all drawn, so that near the threshold the choice is among equals.
+
+    Parameters
+    ----------
+    alike : how many actions of a state are the same one
 
     Versions
     --------
@@ -141,6 +157,11 @@ def rare_starts(
 
     The models of ``independent-v1`` but for the first states: its own one, and ``starts`` others with probability
     ``chance`` each.
+
+    Parameters
+    ----------
+    starts : how many rare first states there are
+    chance : the probability of each of them
 
     Versions
     --------
@@ -197,6 +218,10 @@ def deep_sea(seed: int, *, depth: int = 8, fraction: float = 0.7) -> CMDP:
     left earns 0.01; moving right costs 1 with a probability drawn from U[0.2, 0.8] for each step and column. The
     threshold is ``fraction`` of the way.
 
+    Parameters
+    ----------
+    depth : how many columns there are, and steps of an episode
+
     Versions
     --------
     v1 : first
@@ -222,6 +247,10 @@ def noisy(seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, sp
 
     One sample an episode, normal, with a standard deviation of ``spread`` times the horizon.
 
+    Parameters
+    ----------
+    spread : the standard deviation of a sample of the threshold, as a multiple of the horizon
+
     Versions
     --------
     v1 : first
@@ -235,6 +264,10 @@ def lottery(seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, 
     """``independent-v1`` with a threshold of two values, one of which comes once in two thousand episodes.
 
     One sample an episode: alpha / (2 ``chance``) with probability ``chance``, otherwise alpha / 2 / (1 - ``chance``).
+
+    Parameters
+    ----------
+    chance : the probability of the large one of the two values
 
     Versions
     --------

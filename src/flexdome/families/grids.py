@@ -87,6 +87,10 @@ def grid(seed: int, *, slip: float = 0.1) -> CMDP:
     Value 4.4014 at the optimum, which randomises, and 5.7969 without the limit at a cost of 3.3888. The
     multiplier is 0.5983 and the Slater gap 0.5000.
 
+    Parameters
+    ----------
+    slip : the probability that a move goes sideways
+
     Versions
     --------
     v1 : first

@@ -218,6 +218,10 @@ def tight(seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, ga
     The instance of a seed is that of ``independent-v1``; only the threshold differs, and the Slater gap is
     ``gap``. On seeds 0 to 4 the optimum is 2.54 to 2.96 and the multiplier 2.79 to 6.14.
 
+    Parameters
+    ----------
+    gap : what the threshold leaves of max V_d, which is the Slater gap
+
     Versions
     --------
     v1 : first
@@ -277,6 +281,11 @@ def garnet(
     ``independent-v1``. With ``stationary`` one draw serves every step. Never dense: S = 20,000, A = 4, H = 20
     takes about a second. On seeds 0 to 4 the optimum is 7.36 to 7.56 (8.18 to 8.41 without the constraint),
     the multiplier 0.87 to 1.29 and the Slater gap 0.84 to 1.09.
+
+    Parameters
+    ----------
+    successors : how many states may follow a state and an action
+    stationary : whether one draw serves every step
 
     Versions
     --------

@@ -42,6 +42,10 @@ def opposed(
 
     On seeds 0 to 2 the thresholds are 2.65 to 2.72, the optimum 3.80 to 3.92 and the Slater gap 0.20.
 
+    Parameters
+    ----------
+    fraction : the thresholds, as a part of the largest smallest utility; the rest is the Slater gap
+
     Versions
     --------
     v1 : first
@@ -59,6 +63,10 @@ def band(seed: int, *, states: int = 20, actions: int = 5, horizon: int = 5, gap
     S = 20, A = H = 5, m = 2; Dirichlet(0.1) rows, a random first state, r and v uniform on [0, 1]. V_v must lie within
     ``gap`` of a level seven tenths of the way from its value under the best policy for reward to its largest value; so
     the Slater gap is ``gap``.
+
+    Parameters
+    ----------
+    gap : how far V_v may lie from its level on either side, which is the Slater gap
 
     Versions
     --------
@@ -84,6 +92,11 @@ def dosing(seed: int, *, bins: int = 12, horizon: int = 24, gap: float = 0.75) -
     of what was given. Reward grows with the level, so the best level lies above the band, and a number drawn from
     U[0, 0.2] is added to each (level, rate). Thresholds are 0.8 H and 0.5 H, moved together until the Slater gap is
     ``gap``.
+
+    Parameters
+    ----------
+    bins : how many levels there are
+    gap : the Slater gap, to which the thresholds are moved
 
     Versions
     --------

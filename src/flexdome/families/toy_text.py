@@ -38,6 +38,10 @@ def frozen_lake(seed: int, *, horizon: int = 40, limit: float = 0.05) -> CMDP:
     Value 0.2320 at the optimum, which randomises, and 0.4616 without the limit, with a hole in 32 episodes of a
     hundred. The multiplier is 4.6174 and the Slater gap 0.0500: banging against the wall is safe.
 
+    Parameters
+    ----------
+    limit : the largest probability of ending in a hole
+
     Versions
     --------
     v1 : first
@@ -71,6 +75,10 @@ def cliff_walking(seed: int, *, horizon: int = 30, limit: float = 0.1) -> CMDP:
     Value 17 at the optimum (13 steps along the edge), without a fall: the limit does not bind there, and is about the
     way to it. The Slater gap is 0.1000.
 
+    Parameters
+    ----------
+    limit : how many falls an episode may have on average
+
     Versions
     --------
     v1 : first
@@ -97,6 +105,10 @@ def taxi(seed: int, *, horizon: int = 20, limit: float = 0.1) -> CMDP:
 
     Value 6.9310 at the optimum (7.93 in the original's units), which does nothing illegal: the limit is about the way
     to it. The Slater gap is 0.1000.
+
+    Parameters
+    ----------
+    limit : how many illegal pick-ups and drop-offs an episode may have on average
 
     Versions
     --------

@@ -66,8 +66,9 @@ class FlexDOME(PrimalDualLearner):
     schedules : eta_t, tau_t and margin; None is Theorem 1
     margin : False switches the safety margin off (an ablation)
     regularisation : False sets tau_t = 0 (an ablation)
-    step_scale, regularisation_scale : of eta_t and tau_t of Theorem 1; 1 is the theory's, the paper's experiments' and
-        the default. Not for ``schedules`` of your own
+    step_scale : of eta_t of Theorem 1; 1 is the theory's, the paper's experiments' and the default. Not for
+        ``schedules`` of your own
+    regularisation_scale : of tau_t of Theorem 1, likewise
     tuning : ``"stated"``, the paper's experiments; ``"theory"``, scales of 1; ``"safe"``, scales and ``unvisited`` with
         the least regret among those without late violation on development instances; or ``"practical"``, scales and
         ``unvisited`` as one sweep chose them for every learner alike (docs/tuning.md). An option that is given wins
