@@ -1,20 +1,24 @@
 """ProxDOME's dial on the families of the ranking: the curve that ``caution`` draws, and who is below and left of it.
 
     python -m benchmarks.dial
+    python -m benchmarks.dial --suite results/figures/suite-strong.parquet
 
 Five settings from bold (0) to cautious (1, whose numbers are the published ones) on the ranking's three instances of
 each family, T = 20,000. A published learner lies below and left of the curve if it has less regret and less violation
 than some point of it, both over the instances that the learner was run on; between two settings the curve is straight
-in logarithms. Numbers below a thousandth count as one.
+in logarithms. Numbers below a thousandth count as one. With ``--suite`` nothing is run: the numbers are those behind
+the figure of the strong suite (``flexdome reproduce --suite strong``), T = 80,000.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -49,8 +53,33 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if value >= 10.0 else f"{value:.2g}" if value else "0"
 
 
+def of_suite(path: Path) -> None:
+    """Print the table of the strong suite, from the data of its figure."""
+    table = pl.read_parquet(path).pivot(on="metric", index=["environment", "learner"], values="mean")
+    turns = [*(f"ProxDOME, caution {turn:g}" for turn in TURNS), "ProxDOME"]
+    print(f"| environment | {' | '.join(f'{turn:g}' for turn in (*TURNS, 1.0))} | below and left of the curve |")
+    print("|---|" + "---:|" * len(turns) + "---|")
+    free = families = 0
+    for (name,), group in table.group_by(["environment"], maintain_order=True):
+        points = {row[0]: np.array(row[1:]) for row in group.select("learner", *NAMES[:2]).iter_rows()}
+        if not set(turns) <= set(points):
+            continue
+        curve = [points[turn] for turn in turns]
+        found = [one for one in points if not one.startswith((*OURS, "Guard")) and below(curve, points[one])]
+        families, free = families + 1, free + (not found)
+        cells = " | ".join(f"{short(regret)} / {short(violation)}" for regret, violation in curve)
+        print(f"| `{name}` | {cells} | {'; '.join(found) or '-'} |")
+    print(f"\nnobody on {free} of {families}")
+
+
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--suite", type=Path, help="the data of the suite's figure")
+    given = parser.parse_args()
+    if given.suite is not None:
+        of_suite(given.suite)
+        return
     suite = suite_experiments()[0]
     tasks = [
         (environment.name, environment.id, dict(environment.options), caution, seed)

@@ -646,3 +646,12 @@ def test_a_tick_that_presumes_a_declared_law_says_so_and_scales_have_names():
     without = TABLE.filter(~pl.col("id").is_in(["suredome", "guard"]))
     assert "declared" not in fg.table_markdown(without)
     assert any("$\\checkmark$¹" in shown for shown in texts(fg.table_figure(TABLE)))
+
+
+@pytest.mark.parametrize(("log", "said"), [("y", 4), ("both", 4), ("x", 0), ("none", 0)])
+def test_a_logarithmic_axis_says_that_it_has_no_values_below_zero(log, said):
+    signed = curves().with_columns((pl.col("mean").abs() * -1.0 - 1.0).alias("mean"))
+    note = "values below 0 are drawn as 0"
+    assert texts(drawn(fg.curves_figure([fg.Row("One", signed)], log=log))).count(note) == said
+    positive = curves().with_columns(pl.col("mean").abs().alias("mean"))
+    assert note not in texts(drawn(fg.curves_figure([fg.Row("One", positive)], log=log)))

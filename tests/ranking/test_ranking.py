@@ -73,9 +73,9 @@ def test_beating_needs_both_and_a_failure_is_beaten():
     assert (rows["a"]["front"], rows["b"]["front"]) == (1, 0)
     assert overall_table(table)["learner"].to_list() == ["a", "c", "b", "d"]
     (mine,) = family_table(table, "a").iter_rows(named=True)
-    assert (mine["beats"], mine["beaten"]) == ("b, d", "")
+    assert (mine["beats"], mine["beaten"]) == ("b; d", "")
     (failed,) = family_table(table, "d").iter_rows(named=True)
-    assert (failed["regret"], failed["failed"], failed["beaten"]) == (None, 1, "a, b, c")
+    assert (failed["regret"], failed["failed"], failed["beaten"]) == (None, 1, "a; b; c")
 
 
 def test_learners_are_compared_on_the_seeds_that_both_have():

@@ -117,6 +117,7 @@ def curves_figure(
                     label_with_factor(axes.xaxis, last)
                 if log in ("y", "both"):
                     axes.set_ylabel(label)
+                    _say_below_zero(axes, curves)
                 else:
                     axes.set_ylim(low, high)
                     label_with_factor(axes.yaxis, label)
@@ -230,6 +231,12 @@ def _panel(axes: Axes, curves: pl.DataFrame, styles: dict[str, LineStyle], width
             mean, low, high = (np.maximum(part, 0.0) for part in (mean, low, high))
         axes.fill_between(t, low, high, color=style.colour, alpha=0.2, lw=0, zorder=2.0)
         axes.plot(t, mean, color=style.colour, ls=style.pattern, lw=width * style.width, zorder=over, label=name)
+
+
+def _say_below_zero(axes: Axes, curves: pl.DataFrame) -> None:
+    if (curves["mean"] < 0.0).any():
+        said = "values below 0 are drawn as 0"
+        axes.text(1.0, 1.01, said, transform=axes.transAxes, ha="right", va="bottom", fontsize=6, color="0.35")
 
 
 def _say_clipped(axes: Axes, curves: pl.DataFrame) -> None:

@@ -152,7 +152,7 @@ def family_table(finals: pl.DataFrame, learner: str) -> pl.DataFrame:
     Returns
     -------
     family, n (runs with numbers), failed, regret, violation (means), late (worst run), regret_exponent,
-    violation_exponent (means over runs), unsafe (whether it is), beats, beaten (names, comma-separated)
+    violation_exponent (means over runs), unsafe (whether it is), beats, beaten (names, semicolon-separated)
     """
     finals = _checked(finals)
     learner = _known(finals, learner)
@@ -172,8 +172,8 @@ def family_table(finals: pl.DataFrame, learner: str) -> pl.DataFrame:
                 "regret_exponent": _mean(done["regret_exponent"]),
                 "violation_exponent": _mean(done["violation_exponent"]),
                 "unsafe": _unsafe(_runs(group)),
-                "beats": ", ".join(name for (_, name), value in others.items() if value > 0),
-                "beaten": ", ".join(name for (_, name), value in others.items() if value < 0),
+                "beats": "; ".join(name for (_, name), value in others.items() if value > 0),
+                "beaten": "; ".join(name for (_, name), value in others.items() if value < 0),
             }
         )
     numbers = ("regret", "violation", "late", "regret_exponent", "violation_exponent")

@@ -56,7 +56,7 @@ def sentences_of(standing: Standing) -> list[str]:
         said.append(f"Published with another version than the present one: {', '.join(older)}.")
     part = standing.overall.filter(pl.col("families") < standing.families.height)
     if part.height:
-        rows = ", ".join(f"{row['learner']} ({row['families']})" for row in part.iter_rows(named=True))
+        rows = "; ".join(f"{row['learner']} ({row['families']})" for row in part.iter_rows(named=True))
         said.append(f"Published on fewer of these families, and without a place: {rows}.")
     return said
 

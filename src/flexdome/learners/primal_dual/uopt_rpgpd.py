@@ -59,7 +59,8 @@ class UOptRPGPD(PrimalDualLearner):
     ----------
     tuning : ``"theory"`` or ``"practical"``: where the options below that are None come from
     bonus_scale : 1 is the theory's, 1e-3 the notebook's
-    exponent_eta, exponent_tau : of the step size and of the regularisation
+    exponent_eta : of the step size
+    exponent_tau : of the regularisation
     notebook_slips : repeat the two slips of the notebook; episodes must then have the state after the last step
     bonus_horizon : whether the bonus has a factor H
     dual_bound : largest multiplier; None is none
