@@ -56,6 +56,7 @@ NEIGHBOURS = {
     ast.Div: ("/", "*"),
     ast.Pow: ("**", "*"),
 }
+STAYING = ("errors", "kernels", "cmdp", "planning", "families")  # rooms that stay imported from mutant to mutant
 PATIENCE = 3.0  # times the tests' own processor time, and ten seconds: a mutant that takes longer does not end
 
 
@@ -181,7 +182,7 @@ def _warm(learners: bool) -> None:
         fd.simulate(learner, cmdp)
         learner.beliefs()
     for name in [name for name in sys.modules if name.partition(".")[0] == "flexdome"]:
-        if name.split(".")[1:2] not in (["kernels"], ["cmdp"], ["planning"], ["families"], ["errors"]):
+        if name.split(".")[1:2] not in [[room] for room in STAYING]:
             del sys.modules[name]
 
 
@@ -283,6 +284,12 @@ def plan(
             if not paths:
                 raise SystemExit(f"mutants.toml: no source matches {pattern!r}")
             for path in paths:
+                room = path.relative_to(SOURCES).parts[0].removesuffix(".py")
+                if room in STAYING:
+                    raise SystemExit(
+                        f"mutants.toml: {pattern!r} is below {room}, which stays imported from mutant to mutant: its "
+                        "changes would never run; a source must be in another room"
+                    )
                 if path in seen or (wanted and not any(str(path).endswith(end) for end in wanted)):
                     continue
                 seen.add(path)

@@ -114,3 +114,15 @@ def test_every_change_that_is_listed_as_harmless_can_be_made_and_every_test_that
     files = {word for _, tests in work for test in tests.tests for word in test.split() if word.startswith("tests/")}
     assert files
     assert not [file for file in files if not (ROOT / file).is_file()]
+
+
+@pytest.mark.parametrize(
+    "source", ["errors.py", "kernels/bellman.py", "cmdp/mask.py", "planning/*.py", "families/*.py"]
+)
+def test_a_source_that_stays_imported_cannot_be_changed_and_is_refused_by_name(source):
+    from benchmarks import mutants
+
+    target = {"sources": [source], "tests": ["tests/planning/test_planning.py"]}
+    room = source.split("/")[0].removesuffix(".py")
+    with pytest.raises(SystemExit, match=rf"{re.escape(source)}' is below {room}, which stays imported"):
+        mutants.plan({"target": [target]}, [])
