@@ -18,7 +18,7 @@ from flexdome.learners.primal_dual.slip_kernels import (
     slipped_entropy,
     slipped_uniform_entropy,
 )
-from flexdome.learners.seen.kernels import FORBIDDEN, count_episode, n_allowed, row_of
+from flexdome.learners.seen.kernels import FORBIDDEN, clear_forbidden, count_episode, forbid, n_allowed, row_of
 
 __all__ = ["estimate", "evaluate_step", "first_plan", "learn", "observe_primal_dual", "record", "record_only"]
 
@@ -67,32 +67,6 @@ def mean_uniform_entropy(core, settings, h):
                 left += 1
         return total / max(left, 1)
     return uniform_entropy(settings, h, 0)
-
-
-@kernel(inline="late")
-def forbid(core, settings, h):
-    """Before a mirror step: Q_y of the actions that are not allowed, low enough to weigh nothing."""
-    A, C, counts, y = settings.A, settings.C, core.counts, core.work.y
-    for c in range(counts.n_cells[h]):
-        for a in range(A):
-            if not settings.allowed[h, counts.state_of[h, c], a]:
-                y[a * C + c] = -1e300
-
-
-@kernel(inline="late")
-def clear_forbidden(core, settings, h):
-    """After it: nothing at all, and the entropy and the untried share of the actions that are allowed."""
-    A, C, counts, policy = settings.A, settings.C, core.counts, core.policy
-    for c in range(counts.n_cells[h]):
-        entropy, untried = 0.0, 0.0
-        for a in range(A):
-            row = (h * A + a) * C + c
-            if not settings.allowed[h, counts.state_of[h, c], a]:
-                policy.pi[row], policy.logits[row] = 0.0, FORBIDDEN
-            else:
-                entropy -= policy.pi[row] * policy.logits[row]
-                untried += policy.pi[row] if counts.inverse[row] == 0.0 else 0.0
-        policy.entropy[h * C + c], policy.untried[h * C + c] = entropy, untried
 
 
 @kernel(inline=True)

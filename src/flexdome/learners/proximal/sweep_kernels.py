@@ -8,7 +8,7 @@ from flexdome.kernels.blocks import mix_rows, row_means
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import LANES, mirror_step
 from flexdome.learners.proximal.data_kernels import earlier, known, lagrangian
-from flexdome.learners.seen.kernels import FORBIDDEN, n_allowed
+from flexdome.learners.seen.kernels import clear_forbidden, forbid, n_allowed
 
 __all__ = ["CAUTIOUS", "EVALUATE", "EXACTLY", "OPTIMISTIC", "SAME", "TOLERANCE", "Scene", "Verdict", "trial"]
 
@@ -61,32 +61,6 @@ def cautious(core, own, settings, choices, row, never, each):
         doubt += own.s2[i, row]
         total += lam[i] * (core.work.base[row * W + 1 + i] - each * np.sqrt(own.s2[i, row]))
     return never if core.counts.n_visits[row] == 0.0 and doubt > 0.0 else total
-
-
-@kernel(inline="late")
-def forbid(core, settings, h):
-    """Before a softmax: Q of the actions that are not allowed, low enough to weigh nothing."""
-    A, C, y, state_of = settings.A, settings.C, core.work.y, core.counts.state_of
-    for c in range(core.counts.n_cells[h]):
-        for a in range(A):
-            if not settings.allowed[h, state_of[h, c], a]:
-                y[a * C + c] = -1e300
-
-
-@kernel(inline="late")
-def clear_forbidden(core, settings, h):
-    """After it: they have no probability at all."""
-    A, C, policy, state_of = settings.A, settings.C, core.policy, core.counts.state_of
-    for c in range(core.counts.n_cells[h]):
-        entropy, untried = 0.0, 0.0
-        for a in range(A):
-            row = (h * A + a) * C + c
-            if not settings.allowed[h, state_of[h, c], a]:
-                policy.pi[row], policy.logits[row] = 0.0, FORBIDDEN
-            else:
-                entropy -= policy.pi[row] * policy.logits[row]
-                untried += policy.pi[row] if core.counts.inverse[row] == 0.0 else 0.0
-        policy.entropy[h * C + c], policy.untried[h * C + c] = entropy, untried
 
 
 @kernel(inline="late")

@@ -39,9 +39,11 @@ __all__ = [
     "Settings",
     "Work",
     "add_outcome",
+    "clear_forbidden",
     "count",
     "count_episode",
     "count_visit",
+    "forbid",
     "full",
     "n_allowed",
     "n_missing",
@@ -145,6 +147,32 @@ def n_allowed(settings, h, s):
         if settings.allowed[h, s, a]:
             n += 1
     return n
+
+
+@kernel(inline="late")
+def forbid(core, settings, h):
+    """Before a step of a policy: Q of the actions that are not allowed, low enough to weigh nothing."""
+    A, C, counts, y = settings.A, settings.C, core.counts, core.work.y
+    for c in range(counts.n_cells[h]):
+        for a in range(A):
+            if not settings.allowed[h, counts.state_of[h, c], a]:
+                y[a * C + c] = -1e300
+
+
+@kernel(inline="late")
+def clear_forbidden(core, settings, h):
+    """After it: nothing at all, and the entropy and the untried share of the actions that are allowed."""
+    A, C, counts, policy = settings.A, settings.C, core.counts, core.policy
+    for c in range(counts.n_cells[h]):
+        entropy, untried = 0.0, 0.0
+        for a in range(A):
+            row = (h * A + a) * C + c
+            if not settings.allowed[h, counts.state_of[h, c], a]:
+                policy.pi[row], policy.logits[row] = 0.0, FORBIDDEN
+            else:
+                entropy -= policy.pi[row] * policy.logits[row]
+                untried += policy.pi[row] if counts.inverse[row] == 0.0 else 0.0
+        policy.entropy[h * C + c], policy.untried[h * C + c] = entropy, untried
 
 
 @kernel
