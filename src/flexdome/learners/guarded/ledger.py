@@ -28,6 +28,7 @@ from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 from flexdome.learners.guarded import kernels
 from flexdome.learners.guarded.kernels import Book
+from flexdome.learners.proximal.promise_kernels import REFUTED
 from flexdome.learners.state import EXACT, Arrays, StateReader
 from flexdome.planning import SafePolicy
 
@@ -36,7 +37,6 @@ __all__ = ["Frozen", "Ledger"]
 POINTS = 2048  # of the grid of a sequence: a bound is rounded down by H / 2048 at most
 MOST = 10  # policies that are kept
 CUT = 0.95  # c: a bet against mu is at most c / mu
-REFUTED = 1e-6  # how often a promise that is kept may be held for broken
 SPREAD = 0.02  # the variance of a total over H before any is known
 ENOUGH = 30  # episodes of a policy whose variance is taken for that of the next
 NARROW = 1e-5  # the least variance that is guessed
