@@ -36,13 +36,11 @@ import numpy as np
 
 from flexdome.cmdp import Problem
 from flexdome.cmdp.validation import Float, as_int
-from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen, keep
-from flexdome.learners.programs.family import Plan, ProgramLearner
+from flexdome.learners.programs.family import Plan, SafeOrPlanned
 from flexdome.learners.programs.oracle import extended_program
 from flexdome.learners.programs.transition_sets import Estimates, around, bernstein
 from flexdome.learners.safe_policy import as_safe_policy, safe_policy_values
-from flexdome.learners.state import StateReader
 from flexdome.theory.constants import LONGEST
 
 __all__ = ["DOPE"]
@@ -50,7 +48,7 @@ __all__ = ["DOPE"]
 PRACTICAL = {"bonus_scale": 1e-6}  # docs/tuning.md
 
 
-class DOPE(ProgramLearner):
+class DOPE(SafeOrPlanned):
     """The program that is optimistic about reward and model and pessimistic about the costs.
 
     Parameters
@@ -121,17 +119,7 @@ class DOPE(ProgramLearner):
         values = safe_policy_values(safe, est, self.initial())
         return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, carried=True)
 
-    def _notes(self) -> dict[str, float]:
-        """Whether the known safe policy is played."""
-        return {"baseline": float(self._now.carried)}
-
     def _widths(self) -> Float:
         means, moves = self._beta(self._estimates())
         width: Float = means.max(axis=0) + self.problem.horizon * moves.sum(axis=-1)
         return width
-
-    def _memory(self) -> Arrays:
-        return {"baseline": np.array([self._now.carried], dtype=np.int64)}
-
-    def _recall(self, reader: StateReader) -> bool:
-        return bool(reader.take("own_baseline", (1,), 0, 1, whole=True)[0])

@@ -41,7 +41,7 @@ from flexdome.learners.state import LARGEST_SUM, StateReader, as_state
 from flexdome.learners.turn import changing, reading
 from flexdome.planning.evaluation import markov_policy
 
-__all__ = ["Plan", "ProgramLearner", "policy_of"]
+__all__ = ["Plan", "ProgramLearner", "SafeOrPlanned", "policy_of"]
 
 STREAM = 97  # of the numbers with which a learner draws among its policies
 MOST = 64  # policies in a mixture read from a file
@@ -358,3 +358,17 @@ class ProgramLearner(Learner):
         self.tally, self.since, self._cleared = tally, since, 0
         self._doubled[0] = left
         self._present = Present(Plan(policies, weights, multipliers, values, carried), 0, made_at, self.episode - left)
+
+
+class SafeOrPlanned(ProgramLearner):
+    """A learner that plays a known safe policy or a plan; ``carried`` says whether it is the former."""
+
+    def _notes(self) -> dict[str, float]:
+        """Whether the known safe policy is played."""
+        return {"baseline": float(self._now.carried)}
+
+    def _memory(self) -> Arrays:
+        return {"baseline": np.array([self._now.carried], dtype=np.int64)}
+
+    def _recall(self, reader: StateReader) -> bool:
+        return bool(reader.take("own_baseline", (1,), 0, 1, whole=True)[0])

@@ -34,13 +34,11 @@ import numpy as np
 from flexdome.cmdp import Problem
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.cmdp.validation import Float
-from flexdome.learners.base import Arrays
 from flexdome.learners.options import Tuning, checked, chosen, keep
-from flexdome.learners.programs.family import Plan, ProgramLearner
+from flexdome.learners.programs.family import Plan, SafeOrPlanned
 from flexdome.learners.programs.oracle import known_program
 from flexdome.learners.programs.transition_sets import Estimates
 from flexdome.learners.safe_policy import as_safe_policy
-from flexdome.learners.state import StateReader
 from flexdome.planning.evaluation import evaluate_batch
 
 __all__ = ["OptPessLP"]
@@ -48,7 +46,7 @@ __all__ = ["OptPessLP"]
 PRACTICAL = {"bonus_scale": 0.0}  # docs/tuning.md
 
 
-class OptPessLP(ProgramLearner):
+class OptPessLP(SafeOrPlanned):
     """The program that is optimistic about the reward and pessimistic about the costs.
 
     Parameters
@@ -109,18 +107,8 @@ class OptPessLP(ProgramLearner):
         values = np.append(of_safe[:1], H + of_safe[1:])
         return Plan.single(safe.policy.copy(), np.zeros(alpha.size), values, carried=True)
 
-    def _notes(self) -> dict[str, float]:
-        """Whether the known safe policy is played."""
-        return {"baseline": float(self._now.carried)}
-
     def _widths(self) -> Float:
         H, S = self.problem.horizon, self.problem.states
         means, transitions = self._beta(self._estimates())
         width: Float = means[1:].max(axis=0) + S * H * transitions
         return width
-
-    def _memory(self) -> Arrays:
-        return {"baseline": np.array([self._now.carried], dtype=np.int64)}
-
-    def _recall(self, reader: StateReader) -> bool:
-        return bool(reader.take("own_baseline", (1,), 0, 1, whole=True)[0])
