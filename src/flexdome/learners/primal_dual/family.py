@@ -19,6 +19,7 @@ transitions and reward over all visits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -32,7 +33,7 @@ from flexdome.errors import ValidationError
 from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.primal_dual.bonus_kernels import Form, set_all_bases, width
 from flexdome.learners.primal_dual.kernels import estimate, observe_primal_dual, record_only
-from flexdome.learners.seen.counts import OptimisticModel
+from flexdome.learners.seen.counts import OptimisticModel, most_actions
 from flexdome.learners.seen.dense import dense_counts
 from flexdome.learners.seen.file import model_state, restore_model
 from flexdome.learners.seen.kernels import Settings
@@ -41,11 +42,22 @@ from flexdome.theory import Schedules
 from flexdome.theory.constants import LONGEST
 from flexdome.theory.schedules import LARGEST
 
-__all__ = ["PrimalDualLearner"]
+__all__ = ["PrimalDualLearner", "bonus_of"]
 
 Arrays = dict[str, npt.NDArray[Any]]
 TABLE = 4096  # episodes of schedule computed at a time
 SWITCHES = [name for name in Form._fields if name not in ("bonus", "dual_step")]
+
+
+def bonus_of(
+    problem: Problem, episodes: int, delta: float, scale: float, scale_entropy: bool
+) -> tuple[float, float, float]:
+    """Coefficients of eq. 6, ``scale`` times phi_r and phi_p; phi_p log A of the entropy is scaled where asked for."""
+    H = problem.horizon
+    L_r, L_p = bonus_logs(problem, episodes, delta)
+    phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
+    entropy_scale = scale if scale_entropy else 1.0
+    return phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(most_actions(problem))
 
 
 class PrimalDualLearner(Learner):

@@ -29,16 +29,14 @@ Where the paper is loose
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal
 
 from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import as_int, shown
 from flexdome.errors import ValidationError
 from flexdome.learners.options import Unvisited, chosen, keep, switch
-from flexdome.learners.primal_dual.family import PrimalDualLearner
-from flexdome.learners.seen.counts import most_actions
-from flexdome.theory import Schedules, bonus_logs, theorem1
+from flexdome.learners.primal_dual.family import PrimalDualLearner, bonus_of
+from flexdome.theory import Schedules, theorem1
 from flexdome.theory.constants import LONGEST, as_confidence
 
 __all__ = ["FlexDOME"]
@@ -122,10 +120,7 @@ class FlexDOME(PrimalDualLearner):
         as_problem(problem)
         keep(self, {**locals(), **scales})
         H = problem.horizon
-        L_r, L_p = bonus_logs(problem, episodes, delta)
-        scale = scales.pop("bonus_scale")
-        phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
-        entropy_scale = scale if scale_entropy_bonus else 1.0
+        bonus = bonus_of(problem, episodes, delta, scales.pop("bonus_scale"), scale_entropy_bonus)
         steps = theorem1(problem, delta, **scales) if schedules is None else schedules
         if not margin:
             steps = Schedules(steps.eta, steps.tau, 0.0)
@@ -136,7 +131,7 @@ class FlexDOME(PrimalDualLearner):
             episodes=episodes,
             seed=seed,
             schedules=steps,
-            bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(most_actions(problem))),
+            bonus=bonus,
             optimistic=unvisited == "optimistic",
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
         )

@@ -18,14 +18,12 @@ assumed known in the paper; ``threshold_estimate`` says what stands for one that
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal
 
 from flexdome.cmdp import Problem
 from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, one_of, switch, unvisited_rule
-from flexdome.learners.primal_dual.family import PrimalDualLearner
-from flexdome.learners.seen.counts import most_actions
-from flexdome.theory import Schedules, bonus_logs
+from flexdome.learners.primal_dual.family import PrimalDualLearner, bonus_of
+from flexdome.theory import Schedules
 
 __all__ = ["RPDOE"]
 
@@ -73,10 +71,7 @@ class RPDOE(PrimalDualLearner):
         latest = one_of("threshold_estimate", threshold_estimate, ("mean", "last")) == "last"
         keep(self, {**locals(), **numbers})
         H = problem.horizon
-        L_r, L_p = bonus_logs(problem, episodes, delta)
-        scale = numbers["bonus_scale"]
-        phi_r, phi_p = scale * math.sqrt(L_r), scale * H * math.sqrt(L_p)
-        entropy_scale = scale if scale_entropy_bonus else 1.0
+        bonus = bonus_of(problem, episodes, delta, numbers["bonus_scale"], scale_entropy_bonus)
         super().__init__(
             problem,
             episodes=episodes,
@@ -84,7 +79,7 @@ class RPDOE(PrimalDualLearner):
             schedules=Schedules(
                 eta=float(episodes) ** -numbers["exponent_eta"], tau=float(episodes) ** -numbers["exponent_tau"]
             ),
-            bonus=(phi_r, phi_p, entropy_scale * H * math.sqrt(L_p) * math.log(most_actions(problem))),
+            bonus=bonus,
             optimistic=unvisited == "optimistic",
             dual_bound=4.0 * H / problem.slater_gap if dual_bound is None else dual_bound,
             latest=latest,
