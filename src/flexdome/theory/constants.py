@@ -13,17 +13,17 @@ from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import as_float, as_int, shown
 from flexdome.errors import ValidationError
 
-__all__ = ["LEAST", "LONGEST", "as_confidence", "bonus_logs", "burn_in", "error_constant", "margin_coefficient"]
+__all__ = ["LEAST_DIVISOR", "LONGEST", "as_confidence", "bonus_logs", "burn_in", "error_constant", "margin_coefficient"]
 
 LONGEST = 2**53  # episodes: up to here a float64 counts them
-LEAST = 1e-100  # of delta: what is divided by it stays far from the largest float64
+LEAST_DIVISOR = 1e-100  # delta is no less: what is divided by it stays far from the largest float64
 
 
 def as_confidence(delta: float) -> float:
     """``delta`` in (0, 1], and not so small that the logarithms of 1 / delta are infinite."""
     delta = as_float("delta", delta, low=0.0, high=1.0)
-    if delta < LEAST:
-        raise ValidationError(f"delta is {shown(delta)}; it must be positive, and at least {LEAST:g}")
+    if delta < LEAST_DIVISOR:
+        raise ValidationError(f"delta is {shown(delta)}; it must be positive, and at least {LEAST_DIVISOR:g}")
     return delta
 
 

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from flexdome.cmdp.problem import Problem, as_problem
 from flexdome.cmdp.validation import Float, as_array, check_range
 from flexdome.errors import ValidationError
-from flexdome.theory.constants import LEAST
+from flexdome.theory.constants import LEAST_DIVISOR
 from flexdome.theory.convergence import composite_bound, dual_side
 from flexdome.theory.schedules import LARGEST
 
@@ -46,7 +46,7 @@ def _taus(tau: tuple[float, float]) -> tuple[float, float]:
     both = as_array("tau", tau)[0]
     if both.shape != (2,):
         raise ValidationError(f"tau has shape {both.shape}; it must be two numbers, before and after")
-    check_range("tau", both, LEAST, LARGEST)
+    check_range("tau", both, LEAST_DIVISOR, LARGEST)
     return float(both[0]), float(both[1])
 
 

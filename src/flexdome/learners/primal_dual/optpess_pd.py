@@ -36,7 +36,7 @@ from flexdome.errors import ValidationError
 from flexdome.learners.options import Tuning, Unvisited, checked, chosen, keep, one_of, unvisited_rule
 from flexdome.learners.primal_dual.family import PrimalDualLearner
 from flexdome.learners.primal_dual.kernels import first_plan
-from flexdome.theory.constants import LEAST
+from flexdome.theory.constants import LEAST_DIVISOR
 from flexdome.theory.schedules import LARGEST, LARGEST_SCALE, Power, Schedules
 
 __all__ = ["OptPessPrimalDual"]
@@ -105,9 +105,10 @@ class OptPessPrimalDual(PrimalDualLearner):
         }
         constants = {name: as_float(name, value, 0.0, LARGEST_SCALE) for name, value in constants.items()}
         each = constants["event_delta"]
-        if not LEAST**2 <= each < 1.0:
+        if not LEAST_DIVISOR**2 <= each < 1.0:
             raise ValidationError(
-                f"event_delta is {each!r}; it must lie between 0 and 1, both excluded, and be at least {LEAST**2:g}"
+                f"event_delta is {each!r}; it must lie between 0 and 1, both excluded, and be at least "
+                f"{LEAST_DIVISOR**2:g}"
             )
         c_b = constants["bonus_factor"]
         root = numbers["bonus_scale"] * c_b * math.sqrt(math.log(episodes / each))

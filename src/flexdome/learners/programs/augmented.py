@@ -32,7 +32,7 @@ TOLERANCE = 1e-9  # relative to the scale of the values
 TURNS, PATIENCE = 100, 50
 CENTRED = 0.2  # of the mean product
 EXACT = 1e-11  # of the small program
-ENOUGH = 1e-5
+ACCEPTED = 1e-5  # what may be left of its constraints
 
 
 def augmented_program(
@@ -107,7 +107,7 @@ def _proximal_point(a: Float, b: Float, lam: Float, eta: float) -> tuple[float, 
             dx, dy, dz = move(np.full_like(x, CENTRED * gap))
         step = 0.995 * min(longest(x, dx), longest(z, dz))
         x, y, z = x + step * dx, y + step * dy, z + step * dz
-    if not (gap <= EXACT * size and left <= ENOUGH):
+    if not (gap <= EXACT * size and left <= ACCEPTED):
         raise ConvergenceError(f"the quadratic program stopped with a gap of {gap:.3g} and a residual of {left:.3g}")
     w = np.maximum(unit * y[:m], 0.0)
     return float((a + b @ w).max()), w, x[:K] / x[:K].sum()

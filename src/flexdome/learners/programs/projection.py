@@ -31,7 +31,7 @@ FLOOR = 1e-30  # what an occupancy or a probability that a step starts from coun
 STEEPEST_STEP = 1e4  # by which the slope of a step may differ
 
 STEPS = 100  # at one temperature
-TOLERANCE, ENOUGH = 1e-11, 1e-6  # of the flow's residual: what is sought, and what is accepted
+TOLERANCE, ACCEPTED = 1e-11, 1e-6  # of the flow's residual: what is sought, and what is accepted
 ROUNDING = 1e-14  # of the residual, for each unit of the exponents
 ROUGH = 1e-3  # the tolerance at temperatures above one
 GENTLE, COOLING, FARTHEST = 60.0, 4.0, 1e9  # exponents
@@ -149,7 +149,7 @@ def project(
             break
         cooler = max(heat / COOLING, 1.0)
         theta, heat = theta * (heat / cooler), cooler
-    if not dual.residual(theta) <= ENOUGH:
+    if not dual.residual(theta) <= ACCEPTED:
         raise ConvergenceError(
             f"the KL projection of exponents {apart:.3g} apart stopped with a residual of {dual.residual(theta):.3g}"
         )

@@ -197,7 +197,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 BONUS, MARGIN = 0.65, 1.3  # c_bonus and c_margin with all caution
 SAMPLES = 1.0  # c_alpha: the errors of thresholds that are estimated count with it
 LUCK = 0.25  # c_luck: what a plan may owe to lucky estimates counts with it
-LEAST = 5.5  # z is at least its root: from the first verdict on, three standard errors
+LEAST_SQUARED_Z = 5.5  # z is at least its root: from the first verdict on, three standard errors
 PLANS = 3  # after logged data, so that values, the variances taken of them, and the pooled ones belong together
 STREAM = 0x50524F58  # of the draws between the plan and a safe policy that was given
 NO_STEPS = np.zeros(0, dtype=np.int64)
@@ -281,7 +281,7 @@ class ProxDOME(Learner):
             else as_float("margin_scale", margin_scale, low=0.0, high=LARGEST),
             samples=SAMPLES,
             luck=LUCK * self.caution,
-            least=LEAST,
+            least=LEAST_SQUARED_Z,
             licence=LICENCE,
             reward=as_float("reward_scale", reward_scale, low=1e-9, high=1e9),
             shared=shared and problem.horizon > 1,

@@ -13,7 +13,7 @@ __all__ = [
     "count_below",
 ]
 
-LARGEST = 1e300  # of a sum of squares
+LARGEST_SQUARES = 1e300  # of a sum of squares
 ROUNDING = 1e-9  # of a threshold: ten times 0.1 is not quite 1
 
 
@@ -85,7 +85,7 @@ def add_episode(core, own, settings, choices, states, actions, rewards, utilitie
             if n > 1.0 and not np.isnan(mean):
                 gap = mean / H - core.counts.alpha_sum[i] / core.counts.alpha_count[i]
                 # A sample may be any finite number; its square may not be.
-                own.m2_alpha[i] = min(own.m2_alpha[i] + gap * gap * (n / (n - 1.0)), LARGEST)
+                own.m2_alpha[i] = min(own.m2_alpha[i] + gap * gap * (n / (n - 1.0)), LARGEST_SQUARES)
     open_new(core, own, settings, choices)
 
 
