@@ -12,6 +12,7 @@ SAME = 1 - 1e-9
 PLANS = 3
 NOISY = 10
 SHARES = [2.0**-k for k in range(1, 7)]
+BY_LOG = 10
 
 
 class Looked(NamedTuple):
@@ -174,9 +175,19 @@ class NaiveProxDOME:
             self.record(episode)
         self.t += len(log)
         self.logged += len(log)
+        if self.kept is None:
+            self.careful_plan = self.of_the_log()
         for _ in range(PLANS):
             self.next = 0
             self.plan(np.zeros(self.N.shape, dtype=bool))
+
+    def of_the_log(self):
+        """What was done in each state: at its own step, or else at any."""
+        policy = self.policy.copy()
+        for counts in (self.N, self.seen):
+            here = counts.sum(-1, keepdims=True)
+            policy = np.where(here > 0, counts / np.maximum(here, 1), policy)
+        return policy
 
     @property
     def p(self):
@@ -334,6 +345,10 @@ class NaiveProxDOME:
         error = np.sqrt(variance + self.sa)
         margin = self.z * np.sqrt(self.c_margin**2 * variance + self.c_alpha**2 * self.sa)
         margin = margin + self.c_luck * (x * self.luck[..., None] * self.lucky).sum((1, 2, 3))
+        if self.by_log and self.first_tries(x) >= self.licence:
+            for i in range(self.m):
+                never = (self.N if self.known_f[1 + i] else self.n_d[i]) == 0
+                margin[i] += self.middle[i] * (x * np.sqrt(12 * self.s2[i]) / self.b[i])[never].sum()
         g = self.U[:, 0] @ self.mu - margin - self.a
         near = TOL * max(self.c_margin, 0.5) * self.z * error
         if self.revealed:
@@ -446,6 +461,10 @@ class NaiveProxDOME:
             self.careful_plan = seen.pi if self.noisy and not held else None
         return held
 
+    def first_tries(self, x):
+        """How many actions are expected to be tried for the first time."""
+        return x[self.opened()[..., None] & (self.N == 0)].sum()
+
     def mixture(self, one, other, share):
         """What plays ``other`` in a share of the episodes does, and ``one`` in the others."""
         x = (1 - share) * one.x + share * other.x
@@ -484,6 +503,7 @@ class NaiveProxDOME:
             self.next = t + 1 + int(np.floor(REFRESH * t))
             visited = self.N > 0
             self.measure()
+        self.by_log = 1 <= t - self.logged <= BY_LOG * self.logged
         self.ceiling, self.z = self.b_0 * np.sqrt(t), np.sqrt(max(np.log(1 + t), self.least))
         self.lam = self.capped(self.lam)
         self.tau = self.L(self.lam) / np.sqrt(H * t)
@@ -493,12 +513,14 @@ class NaiveProxDOME:
         self.trials, self.share = 0, 1.0
         self.lam, seen = self.solve(self.lam, "hope")
         self.solved, self.full, self.safe, self.policy = seen.done, seen.full, seen.safe, seen.pi
-        self.first = seen.x[self.opened()[..., None] & (self.N == 0)].sum()
+        self.first = self.first_tries(seen.x)
         licence = self.first >= self.licence and self.logged == 0
         if seen.safe and not seen.done and self.under is not None:
             self.worth = self.R[0] @ self.mu
             self.careful_plan = None
             self.mix(seen, self.look(self.under))
+        elif not (seen.safe or licence) and self.by_log:
+            self.after_a_log(seen, everything)
         elif not (seen.safe or licence or (self.kept is None and self.careful_plan is None and not everything)):
             self.otherwise(seen, everything)
         self.tell()
@@ -514,6 +536,33 @@ class NaiveProxDOME:
             return
         if self.careful_plan is not None:
             self.policy = (hope.pi + self.careful_plan) / 2
+        self.safe = self.look(self.lam, policy=self.policy).safe
+
+    def after_a_log(self, hope, everything):
+        """The same after a log: what was tried alone, unless it is more than a standard error short."""
+        one = self.careful_plan if self.kept is None else self.kept
+        self.kept = self.careful_plan = held = None
+        short = np.inf
+        if one is not None:
+            seen = self.look(self.lam, policy=one)
+            short, self.worth = seen.short, self.R[0] @ self.mu
+            held = seen if seen.safe else None
+        if held is None or (everything and self.noisy):
+            _, found = self.solve(self.lam, "care")
+            earned = self.R[0] @ self.mu
+            if found.safe and (held is None or earned > self.worth):
+                held, self.worth = found, earned
+            elif held is None and found.short < short:
+                one = found.pi
+        if held is not None:
+            self.mix(held, hope)
+            return
+        self.careful_plan = one
+        self.safe = self.look(self.lam, policy=one).safe
+        if (self.U[:, 0] @ self.mu + self.error >= self.a).all():
+            self.policy, self.share = one, 0.0
+            return
+        self.policy = (hope.pi + one) / 2 if self.noisy else hope.pi
         self.safe = self.look(self.lam, policy=self.policy).safe
 
     def tell(self):

@@ -244,6 +244,75 @@ def test_a_log_of_a_safe_controller_keeps_the_learner_safe() -> None:
         assert history.strong_violation[-1] == 0.0
 
 
+def logged_of(cmdp: fd.CMDP, policy: np.ndarray, episodes: int, seed: int) -> fd.ProxDOME:
+    learner = fd.ProxDOME(cmdp.problem())
+    learner.preload(fd.sample_episodes(cmdp, policy, episodes, seed=seed))
+    return learner
+
+
+def test_a_log_of_ones_own_controller_is_not_followed_by_unsafe_policies() -> None:
+    rng = np.random.default_rng(7)
+    p, r, d = rng.dirichlet(np.full(6, 0.5), (5, 6, 3)), rng.random((5, 6, 3)), rng.random((2, 5, 6, 3))
+    most = fd.slater_gap(fd.CMDP(p, r, d, [0.0, 0.0], 0))
+    cmdp = fd.CMDP(p, r, d, [0.9 * most, 0.9 * most], 0, noise="bernoulli")
+    controller = fd.safe_policy(cmdp, 0.3 * fd.slater_gap(cmdp)).policy
+    shown = []
+    for seed in (51, 53, 54):  # the optimistic plan was played before, short by a third
+        learner = logged_of(cmdp, controller, 1000, seed)
+        history = fd.simulate(learner, cmdp, episodes=80, seed=seed)
+        assert history.strong_violation[-1] == 0.0
+        shown.append(history.diagnostics["safe"].mean())
+    assert min(shown) < 0.5
+
+
+def test_after_a_log_nothing_is_expected_of_what_was_never_tried() -> None:
+    p = np.zeros((3, 3, 2, 3))
+    p[..., 0] = 1.0
+    d = np.full((1, 3, 3, 2), 0.9)
+    d[0, 0, 0, 1] = 0.0  # never tried by the controller, and it pays
+    r = np.zeros((3, 3, 2))
+    r[..., 1] = 1.0
+    cmdp = fd.CMDP(p, r, d, [2.6], 0)
+    first = np.zeros((3, 3, 2))
+    first[..., 0] = 1.0
+    learner = logged_of(cmdp, first, 500, 0)
+    for _ in range(30):
+        status = learner.status()
+        assert status.safe.all()
+        assert learner.policy[0, 0, 1] * status.margin.size < 0.05
+        assert fd.evaluate(cmdp, learner.policy).utilities[0] >= 2.6
+        learner.observe(fd.sample_episodes(cmdp, learner.policy, 1, seed=learner.episode)[0])
+
+
+@pytest.mark.parametrize("episodes", [3, 15])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"m": 2, "noise": "bernoulli"}, {"m": 2, "stationary": True, "noise": "bernoulli"}, {"stationary": True}],
+)
+def test_what_is_played_after_a_log_follows_the_twin(options: dict[str, Any], episodes: int) -> None:
+    cmdp = small_cmdp(5, fraction=0.9, **options)
+    controller = fd.safe_policy(cmdp, 0.3 * fd.slater_gap(cmdp)).policy
+    for policy in (controller, np.full(controller.shape, 1 / 3)):
+        learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp, 1)
+        twin, log = NaiveProxDOME(learner.problem), [world.play(policy) for _ in range(episodes)]
+        learner.preload(log)
+        twin.preload(log)
+        for _ in range(12 * episodes):
+            assert distance(learner, twin) < CLOSE
+            episode = seen(world, learner)
+            learner.observe(episode)
+            twin.observe(episode)
+
+
+def test_a_short_log_does_not_hold_the_learner_for_ever() -> None:
+    cmdp = fd.make_cmdp("independent-v1", seed=900)
+    controller = fd.safe_policy(cmdp, 0.3 * fd.slater_gap(cmdp)).policy
+    learner = logged_of(cmdp, controller, 20, 77)  # what was tried has next to no slack
+    history = fd.simulate(learner, cmdp, episodes=4_000, seed=5)
+    assert history.diagnostics["safe"][:200].mean() < 0.05
+    assert history.diagnostics["safe"][-1_000:].mean() == 1.0  # of 20,000 none were, where a log counts for ever
+
+
 def test_thresholds_that_no_policy_meets_are_said_to_be_so() -> None:
     base = small_cmdp(2, m=2)
     best = fd.baselines(base).safest[0][1].utilities[0]

@@ -16,36 +16,26 @@ from flexdome.learners.proximal.mix_kernels import copy_rows, mix_by_reach, mix_
 from flexdome.learners.proximal.noise_kernels import measure, noisy, pool_all
 from flexdome.learners.proximal.promise_kernels import note_given, weigh_given
 from flexdome.learners.proximal.record_kernels import add_episode, count_below
-from flexdome.learners.proximal.sweep_kernels import CAUTIOUS, EVALUATE, OPTIMISTIC, Scene, trial
+from flexdome.learners.proximal.sweep_kernels import CAUTIOUS, EVALUATE, OPTIMISTIC, Scene, first_tries, trial
 from flexdome.learners.seen.kernels import n_allowed
 
 __all__ = [
     "LARGEST_SHARE",
     "REFRESH",
     "SMALLEST_SHARE",
+    "keep_logged",
     "learn_proximal",
     "observe_proximal",
     "record_proximal",
 ]
 
 REFRESH = 0.02
+BY_LOG = 10  # times as many episodes as were logged: so long nothing is played that is not shown safe, if it need not
 # What is looked at; AGAIN: the policy that will be played, once more.
-PLANNED, BEYOND, KEPT, SEARCHED, MIXED, AGAIN, PLAYED = 0, 1, 2, 3, 4, 5, 6
+PLANNED, BEYOND, KEPT, SEARCHED, MIXED, AGAIN, CAREFUL, PLAYED = 0, 1, 2, 3, 4, 5, 6, 7
 LONG = 2.0  # times the episode in which mixtures began: from here on the multipliers begin at 0 again
 SAFE, UNSAFE = 1, 2  # what a policy that is kept was shown to be, or not
 LARGEST_SHARE, SMALLEST_SHARE = 0.5, 1.0 / 64.0  # of the optimistic plan, mixed into a policy that is shown safe
-
-
-@kernel(inline=True)
-def first_tries(core, own, settings):
-    """How many actions the policy just swept is expected to try for the first time in an episode."""
-    A, C, total = settings.A, settings.C, 0.0
-    for h in range(core.counts.n_cells.size):
-        for a in range(A):
-            first = (h * A + a) * C
-            for k in range(first, first + core.counts.n_cells[h]):
-                total += own.x[k] if core.counts.n_visits[k] == 0.0 else 0.0
-    return total
 
 
 @kernel(inline=True)
@@ -88,7 +78,8 @@ def prepare(core, own, settings, choices, t, everything, states, actions):
     else:
         refresh(core, own, settings, choices, states, actions, L)
     set_thresholds(core, own, settings)
-    return Scene(L / np.sqrt(float(H) * t), np.sqrt(max(np.log(1.0 + t), choices.least)), ceiling)
+    log = 0 < t - own.logged[0] <= BY_LOG * own.logged[0]
+    return Scene(L / np.sqrt(float(H) * t), np.sqrt(max(np.log(1.0 + t), choices.least)), ceiling, log)
 
 
 @kernel
@@ -116,7 +107,7 @@ def start_mixing(core, own, settings):
 
 
 @kernel
-def after_plan(core, own, settings, choices, everything, seen, under):
+def after_plan(core, own, settings, choices, scene, everything, seen, under):
     """What comes after the optimistic plan: it is played, or a policy is looked for that can be shown safe.
 
     Where it is shown safe and yet not the one looked for, the multipliers lie at a jump: a little less of them, and the
@@ -132,12 +123,12 @@ def after_plan(core, own, settings, choices, everything, seen, under):
         return BEYOND
     if seen.safe or (report.first[0] >= choices.licence and own.logged[0] == 0):
         return PLAYED
-    if own.has_kept[0] == 0 and not everything:
+    if own.has_kept[0] == 0 and not everything and not scene.log:
         return PLAYED
     hope(core, own, settings)
-    if own.has_kept[0] == 0 or (own.has_kept[0] == UNSAFE and everything):
+    if own.has_kept[0] == 0 or (own.has_kept[0] == UNSAFE and everything and not scene.log):
         return SEARCHED
-    if own.has_kept[0] == UNSAFE:
+    if own.has_kept[0] == UNSAFE and not scene.log:
         mix_by_state(core, own, settings, LARGEST_SHARE)
         return AGAIN
     copy_rows(core, settings, own.kept, core.policy.logits)
@@ -145,16 +136,41 @@ def after_plan(core, own, settings, choices, everything, seen, under):
 
 
 @kernel
-def after_search(core, own, settings, seen, held):
-    """What comes after a policy that uses only what was tried was looked at; ``held``: the one kept is safe still."""
+def after_search(core, own, settings, scene, seen, held, short):
+    """What comes after a policy that uses only what was tried was looked at; ``held``: the one kept is safe still.
+
+    ``short`` says by how much it is not. After a log the less short of the two is looked at once more.
+    """
     if held or seen.safe:
         if seen.safe and (not held or own.report.value[0] > own.worth[0]):
             take(core, own, settings)
         return start_mixing(core, own, settings)
     own.has_kept[0] = 0
+    if scene.log:
+        own.has_kept[0] = UNSAFE
+        if seen.short < short:
+            copy_rows(core, settings, core.policy.logits, own.kept)
+        copy_rows(core, settings, own.kept, core.policy.logits)
+        return CAREFUL
     if noisy(own):
         own.has_kept[0] = UNSAFE
         copy_rows(core, settings, core.policy.logits, own.kept)
+        mix_by_state(core, own, settings, LARGEST_SHARE)
+    else:
+        copy_rows(core, settings, own.hope, core.policy.logits)
+    return AGAIN
+
+
+@kernel
+def after_careful(core, own, settings):
+    """After a log, where nothing is shown safe: what was tried alone, unless it is a standard error short."""
+    meets = True
+    for i in range(core.policy.lam.size):
+        meets = meets and own.report.utilities[i] + own.report.errors[i] >= own.report.thresholds[i]
+    if meets:
+        own.report.share[0] = 0.0
+        return PLAYED
+    if noisy(own):
         mix_by_state(core, own, settings, LARGEST_SHARE)
     else:
         copy_rows(core, settings, own.hope, core.policy.logits)
@@ -193,7 +209,7 @@ def plan(core, own, settings, choices, t, states, actions):
         core.policy.lam[:], own.since[0] = 0.0, t
     scene = prepare(core, own, settings, choices, t, everything, states, actions)
     report.trials[0], report.share[0] = 0.0, 1.0
-    stage, mode, search, held = PLANNED, OPTIMISTIC, start_search(), False
+    stage, mode, search, held, short = PLANNED, OPTIMISTIC, start_search(), False, np.inf
     while stage != PLAYED:
         seen = trial(core, own, settings, choices, scene, mode)
         report.safe[0] = 1.0 if seen.safe else 0.0
@@ -202,20 +218,22 @@ def plan(core, own, settings, choices, t, states, actions):
             if search.stage != ENDED:
                 continue
         if stage == PLANNED:
-            stage = after_plan(core, own, settings, choices, everything, seen, search.under)
+            stage = after_plan(core, own, settings, choices, scene, everything, seen, search.under)
         elif stage == BEYOND:
             hope(core, own, settings)
             stage = start_mixing(core, own, settings)
         elif stage == KEPT:
-            held = seen.safe
+            held, short = seen.safe, seen.short
             if held:
                 take(core, own, settings)
             look = not held or (everything and noisy(own))
             stage = SEARCHED if look else start_mixing(core, own, settings)
         elif stage == SEARCHED:
-            stage = after_search(core, own, settings, seen, held)
+            stage = after_search(core, own, settings, scene, seen, held, short)
         elif stage == MIXED:
             stage = after_mixing(core, own, settings, seen)
+        elif stage == CAREFUL:
+            stage = after_careful(core, own, settings)
         else:
             stage = PLAYED
         if stage == SEARCHED:
@@ -263,3 +281,24 @@ def record_proximal(core, own, settings, choices, episode):
     add_episode(core, own, settings, choices, states, actions, rewards, utilities, thresholds)
     own.logged[0] += 1
     own.clock[0] = 0
+
+
+@kernel
+def keep_logged(core, own, settings):
+    """The policy that made a log, as far as it shows, is looked at first, unless one is kept that was shown safe.
+
+    What was done in each state: where steps are shared, at its own step if it was met there, else at any.
+    """
+    A, C = settings.A, settings.C
+    for h in range(core.counts.n_cells.size if own.has_kept[0] != SAFE else 0):
+        for c in range(core.counts.n_cells[h]):
+            here, total = 0.0, 0.0
+            for k in range(h * A * C + c, (h + 1) * A * C, C):
+                here, total = here + own.seen[k], total + core.counts.n_visits[k]
+            for k in range(h * A * C + c, (h + 1) * A * C, C):
+                own.kept[k] = core.policy.logits[k]
+                if total > 0.0:
+                    share = own.seen[k] / here if here > 0.0 else core.counts.n_visits[k] / total
+                    own.kept[k] = np.log(max(share, 1e-300))
+    if own.has_kept[0] != SAFE:
+        own.has_kept[0] = UNSAFE

@@ -149,6 +149,22 @@ the others of that step: the pooled variances. Where the multipliers are at thei
 smallest slack, in widths; and once a policy is known that is safe, only as much of such a plan is played as can be
 shown safe.
 
+After a log
+-----------
+Who has a log wants no violation while the rest is learned. With t_log episodes logged, in the first 10 t_log that are
+played after it::
+
+    eps_i of a policy that is expected to try 0.02 actions or more for the first time (sum of x where n = 0) has
+        mid_i rem sum of x where n = 0 more, and as much for first states never seen: nothing is expected of them
+    kept at first: what was done in every state, N_h(s, a) / N_h(s), though it was not shown safe yet
+    where the plan is not shown safe, in (3): the policy kept is looked at again, and where it is not shown safe the
+        solve with what was tried alone is done, whatever t. Where neither is shown safe, the one with the smaller
+        shortfall is kept and played, without any of the plan; the plan is (half and half where observations are noisy)
+        only where U_i + one standard error < a_i for some i: then what was tried alone is not safe
+
+After so many episodes the log is a small part of what is known, and all is as above, but that the plan is not played
+for its first tries alone. A policy whose slack is nearly 0 would otherwise be played for ever.
+
 Missing samples
 ---------------
 A utility that is NaN in a step was not sampled there. With n the samples of d_i in a row and N its visits, all that is
@@ -177,7 +193,7 @@ from flexdome.learners.base import Beliefs, Learner
 from flexdome.learners.proximal.data_kernels import Choices, Proximal
 from flexdome.learners.proximal.error_kernels import open_cells, open_known
 from flexdome.learners.proximal.memory import NAMES, SHORTEST, Memory
-from flexdome.learners.proximal.plan_kernels import observe_proximal, record_proximal
+from flexdome.learners.proximal.plan_kernels import keep_logged, observe_proximal, record_proximal
 from flexdome.learners.proximal.promise_kernels import REFUTED, bound_given, refuted_by
 from flexdome.learners.proximal.state import proximal_arrays, proximal_state, restore_proximal, set_scales
 from flexdome.learners.proximal.status import LICENCE, Status
@@ -441,6 +457,8 @@ class ProxDOME(Learner):
             self.model.core.policy.lam[:] = lam
             self.own.logged[0] = len(memory.data) - self.episode
             self.own.since[0] = len(memory.data) + 1  # the multipliers do not begin at 0 again for that
+            if self.own.logged[0] > 0:
+                keep_logged(self.model.core, self.own, self.settings)
             for _ in range(PLANS):
                 self._plan()
         except BaseException:
@@ -457,6 +475,8 @@ class ProxDOME(Learner):
             record_proximal(self.model.core, self.own, self.settings, self.choices, data)
             if self.memory is not None:
                 self.memory.add(data, None, None)
+        if log:
+            keep_logged(self.model.core, self.own, self.settings)
         for _ in range(PLANS if log else 0):
             self._plan()
 

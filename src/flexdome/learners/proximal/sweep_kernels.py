@@ -7,10 +7,21 @@ import numpy as np
 from flexdome.kernels.blocks import mix_rows, row_means
 from flexdome.kernels.jit import kernel
 from flexdome.kernels.lanes import LANES, mirror_step
-from flexdome.learners.proximal.data_kernels import earlier, known, lagrangian
+from flexdome.learners.proximal.data_kernels import earlier, known, lagrangian, n_samples
 from flexdome.learners.seen.kernels import clear_forbidden, forbid, n_allowed
 
-__all__ = ["CAUTIOUS", "EVALUATE", "EXACTLY", "OPTIMISTIC", "SAME", "TOLERANCE", "Scene", "Verdict", "trial"]
+__all__ = [
+    "CAUTIOUS",
+    "EVALUATE",
+    "EXACTLY",
+    "OPTIMISTIC",
+    "SAME",
+    "TOLERANCE",
+    "Scene",
+    "Verdict",
+    "first_tries",
+    "trial",
+]
 
 OPTIMISTIC, CAUTIOUS, EVALUATE = 0, 1, 2  # plan with hope, plan with what was tried alone, evaluate the policy there is
 TOLERANCE = 0.05  # of the margin
@@ -25,6 +36,7 @@ class Scene(NamedTuple):
     tau: float
     z: float
     ceiling: float  # of sum_i b_i lam_i
+    log: bool  # a log is most of what is known, or was not long ago
 
 
 class Verdict(NamedTuple):
@@ -215,18 +227,49 @@ def forward(core, own, settings, choices):
         errors[i] = total
 
 
+@kernel(inline=True)
+def first_tries(core, own, settings):
+    """How many actions the policy just swept is expected to try for the first time in an episode."""
+    A, C, total = settings.A, settings.C, 0.0
+    for h in range(core.counts.n_cells.size):
+        for a in range(A):
+            first = (h * A + a) * C
+            for k in range(first, first + core.counts.n_cells[h]):
+                total += own.x[k] if core.counts.n_visits[k] == 0.0 else 0.0
+    return total
+
+
+@kernel
+def hoped_for(core, own, settings, i):
+    """What utility i of the policy just swept owes to actions never tried and to first states never seen."""
+    A, C, H, total = settings.A, settings.C, core.counts.n_cells.size, 0.0
+    for h in range(H):
+        for a in range(A):
+            first = (h * A + a) * C
+            for row in range(first, first + core.counts.n_cells[h]):
+                if n_samples(core, settings, row, 1 + i) == 0.0:  # its error is that of a uniform law
+                    total += own.x[row] * np.sqrt(12.0 * own.s2[i, row]) / own.scales.width[i]
+    for k in range(settings.starts.size):
+        total += H * settings.start_p[k] if core.counts.cell_of[0, settings.starts[k]] == 0 else 0.0
+    return total * own.scales.middle[i]
+
+
 @kernel
 def judge(core, own, settings, choices, scene):
     """Margins and slack g of the policy that was just swept, and whether its multipliers are the right ones.
 
-    At the ceiling the constraints may be short, all with a positive multiplier by the same number of widths.
+    After a log nothing is expected of what was never tried, where that is more than seldom. At the ceiling the
+    constraints may be short, all with a positive multiplier by the same number of widths.
     """
     H, lam, report, dual, width = core.counts.n_cells.size, core.policy.lam, own.report, own.dual, own.scales.width
     worst, total, safe = np.inf, 0.0, True
+    blind = scene.log and first_tries(core, own, settings) >= choices.licence
     for i in range(lam.size):
         error = np.sqrt(report.errors[i] + dual.error[i])
         margin = scene.z * np.sqrt(choices.margin**2 * report.errors[i] + choices.samples**2 * dual.error[i])
         margin += choices.luck * dual.luck[i]
+        if blind:
+            margin += hoped_for(core, own, settings, i)
         near = TOLERANCE * (max(choices.margin, 0.5) * scene.z * error)  # of the margin, unless that is switched off
         if settings.revealed:  # a utility that is known has no margin
             near = max(near, EXACTLY * H * width[i])
