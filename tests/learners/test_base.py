@@ -127,6 +127,10 @@ def test_what_was_tried_is_told_and_what_was_not_where_a_state_was_seen() -> Non
     learner.counted[0, 0], learner.counted[1, 1], learner.counted[1, 2] = (1.0, 0.0), (3.0, 2.0), (0.0, 5.0)
     status = learner.status()
     assert (status.tried, status.untried) == (4, 2)
+    assert "2 actions were never tried" in str(status)
+    learner.counted[0, 0] = 1.0
+    assert "known: 5 of 6 actions tried" in str(learner.status())
+    assert "1 action was never tried" in str(learner.status())
 
 
 def test_a_policy_alone_is_a_mixture_of_one() -> None:

@@ -85,7 +85,9 @@ class Status:
                 lines.append(f"    multiplier {self.multipliers[i]:.4g}, safety margin {self.margin[i]:.4g}")
         seen = self.tried + self.untried
         share = 100.0 * self.tried / seen if seen else 0.0
-        lines.append(f"  known: {self.tried:,} of {seen:,} actions tried where it has been ({share:.0f} %)")
+        lines.append(
+            f"  known: {self.tried:,} of {seen:,} action{'s' * (seen != 1)} tried where it has been ({share:.0f} %)"
+        )
         lines.append(f"  what would change it: {self._change()}")
         return "\n".join(lines)
 
@@ -110,7 +112,7 @@ class Status:
                 else f"{self.units.name(i)} must begin to weigh: it is worth nothing to the learner yet"
             )
         if self.untried:
-            parts.append(f"{self.untried:,} actions were never tried")
+            parts.append(f"{self.untried:,} action{'s were' if self.untried != 1 else ' was'} never tried")
         if self.episode > self.episodes:
             parts.append("it is past the episodes that it was planned for")
         return "; ".join(parts) or "more episodes, or other thresholds"
