@@ -122,7 +122,7 @@ def test_more_of_a_log_takes_no_verdict_back(environment: str) -> None:
             assert now or not before, (seed, length)
             before = now
             shown += now
-    assert shown >= 12
+    assert shown >= 10  # nothing is shown with hope for what was never tried
 
 
 def test_where_constraints_conflict_the_account_names_them() -> None:

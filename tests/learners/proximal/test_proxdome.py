@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -713,7 +714,7 @@ def test_diagnostics_tell_every_plan() -> None:
     assert told["share"][29] == status.share
     assert told["ceiling"][29] == status.ceiling
     assert told["first"][29] == status.first_tries
-    assert told["safe"][29] == status.safe.all()
+    assert told["safe"][29] == status.accepted.all()
     visits = twin.visits
     assert told["untried"][29] == status.untried == (visits[visits.sum(axis=-1) > 0] == 0).sum()
     assert (told["margin"] > 0).all()
@@ -728,6 +729,118 @@ def test_the_status_explains_why_a_policy_was_accepted() -> None:
     assert "episode 3001: shown safe" in str(status)
     assert "the constraint binds" in str(status)
     assert abs(status.slack[0]) <= 0.05 * status.margin[0]
+
+
+@pytest.mark.parametrize("options", [{"caution": 0.0}, {"caution": 0.3}, {"margin_scale": 0.2}])
+def test_less_than_three_standard_errors_are_not_called_shown_safe(options: dict[str, float]) -> None:
+    cmdp = fd.make_cmdp("paper-v1")
+    learner = fd.ProxDOME(cmdp.problem(), **options)
+    history = fd.simulate(learner, cmdp, episodes=2_000)
+    status = learner.status()
+    assert history.diagnostics["safe"][-1] == 1.0  # what the learner asks for with so little caution
+    assert status.accepted.all()
+    assert not status.safe.any()
+    assert status.standard_errors[0] == (status.utilities - status.thresholds)[0] / status.errors[0] < 2.5
+    errors = max(status.standard_errors[0], 0.0)  # within the tolerance
+    assert f"estimated to meet its thresholds, by {errors:.2g} standard errors; not shown safe" in str(status)
+    assert "certify" not in str(status)
+    careful = fd.ProxDOME(cmdp.problem())
+    fd.simulate(careful, cmdp, episodes=2_000)
+    status = careful.status()
+    assert status.safe.all()
+    assert status.standard_errors[0] > 2.85
+    assert f"by {status.standard_errors[0]:.2g} estimated standard errors; no certificate" in str(status)
+
+
+def test_a_policy_far_above_its_threshold_is_shown_safe_without_a_margin() -> None:
+    cmdp = fd.make_cmdp("paper-v1")
+    easy = fd.CMDP(cmdp.transitions, cmdp.rewards, cmdp.rewards[None], [0.1], cmdp.initial)
+    learner = fd.ProxDOME(easy.problem(), caution=0.0)
+    fd.simulate(learner, easy, episodes=500)
+    assert (learner.status().standard_errors > 3.0).all()
+    assert learner.status().safe.all()
+
+
+def doses(seed: int = 0, episodes: int = 600) -> tuple[fd.CMDP, list[fd.Episode]]:
+    """Two utilities that oppose each other, d_2 = 1 - d_1, and a log of the uniform policy."""
+    rng = np.random.default_rng(seed)
+    p, d = rng.dirichlet(np.ones(4), (4, 3)), rng.random((4, 3))
+    cmdp = fd.CMDP(p, rng.random((4, 3)), [d, 1.0 - d], [0.0, 0.0], 0, horizon=5)
+    return cmdp, fd.sample_episodes(cmdp, np.full((5, 4, 3), 1 / 3), episodes, seed=seed)
+
+
+@pytest.mark.parametrize("short", [0.2, 0.5])
+def test_thresholds_that_conflict_are_said_to_after_a_log(short: float) -> None:
+    cmdp, log = doses()
+    alone = [fd.baselines(cmdp).safest[i][1].utilities[i] for i in range(2)]
+    most = fd.slater_gap(cmdp)
+    assert most < min(alone) - 0.5
+    for over, infeasible in ((short, True), (-short, False)):
+        problem = fd.Problem(4, 3, 5, 0, [most + over, most + over], stationary=True)
+        learner = fd.ProxDOME(problem)
+        learner.preload(log)
+        status = learner.status()
+        assert status.infeasible == infeasible
+        if infeasible:
+            assert status.nearest is not None
+            assert status.nearest.utilities == pytest.approx([most, most], abs=4.0 * status.nearest.errors.max())
+            assert status.nearest.constraints == (0, 1)
+            assert "as far as the data show: together at best" in str(status)
+            assert "constraints 0 and 1 conflict" in str(status)
+
+
+@pytest.mark.parametrize("over", [0.1, -0.1])
+def test_one_threshold_that_cannot_be_met_is_said_to_be_so_from_scratch(over: float) -> None:
+    cmdp, _ = doses()
+    best = float(fd.baselines(cmdp).safest[0][1].utilities[0])
+    problem = fd.Problem(4, 3, 5, 0, [best + over, 0.0], stationary=True)
+    learner, said = fd.ProxDOME(problem), []
+    for k in range(600):
+        learner.observe(fd.sample_episodes(cmdp, learner.policy, 1, seed=k)[0])
+        if k % 20 == 0:
+            said.append(learner.status().infeasible)
+    assert not said[0]  # much is untried
+    assert said[-1] == (over > 0.0)
+    if over > 0.0:
+        assert f"the data show: best {learner.status().nearest.utilities[0]:.4g} ± " in str(learner.status())
+    else:
+        assert not any(said)
+
+
+def test_a_large_model_is_not_planned_on_for_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flexdome.learners.proximal.nearest.MOST", 10)
+    cmdp, _ = doses()
+    learner = fd.ProxDOME(fd.Problem(4, 3, 5, 0, [5.0, 0.0], stationary=True))
+    for episode in fd.sample_episodes(cmdp, learner.policy, 50):
+        learner.observe(episode)
+    status = learner.status()
+    assert status.nearest is None
+    assert status.infeasible  # by far, so that multipliers at their ceiling show it
+    assert f"best {status.utilities[0]:.4g} ± " in str(status)
+
+
+def test_the_status_of_a_limit_says_that_it_is_exceeded() -> None:
+    _, log = doses()
+    told = [fd.Quantity("dose", 0.0, 3.0, "mg", limit=0.1), fd.Quantity("flow", 0.0, 2.0, "ml", threshold=0.1)]
+    learner = fd.ProxDOME(fd.Problem(4, 3, 5, 0, subject_to=told, stationary=True))
+    scale = np.array([[3.0], [2.0]])
+    costs = [np.stack([1.0 - e.utilities[0], e.utilities[1]]) * scale for e in log]
+    learner.preload([fd.Episode(e.states, e.actions, e.rewards, c) for e, c in zip(log, costs, strict=True)])
+    text = str(learner.status())
+    assert " is above limit 0.1 mg" in text
+    assert "is below limit" not in text
+    assert " ml meets threshold 0.1 ml" in text
+
+
+def test_the_status_counts_in_plain_words() -> None:
+    cmdp = fd.make_cmdp("paper-v1")
+    learner = fd.ProxDOME(cmdp.problem())
+    fd.simulate(learner, cmdp, episodes=1)
+    assert "  1 episode played, whose" in str(learner.status())
+    fd.simulate(learner, cmdp, episodes=2_000)
+    alone = dataclasses.replace(learner.status(), share=0.0)
+    assert "nothing can be added yet of a more hopeful plan" in str(alone)
+    assert "with 0 of" not in str(alone)
 
 
 def test_the_status_says_when_no_policy_can_be_shown_safe_yet() -> None:
