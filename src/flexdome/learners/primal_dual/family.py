@@ -38,7 +38,7 @@ from flexdome.learners.seen.dense import dense_counts
 from flexdome.learners.seen.file import model_state, restore_model
 from flexdome.learners.seen.kernels import Settings
 from flexdome.learners.turn import changing, reading
-from flexdome.theory import Schedules
+from flexdome.theory import Schedules, bonus_logs
 from flexdome.theory.constants import LONGEST
 from flexdome.theory.schedules import LARGEST
 
