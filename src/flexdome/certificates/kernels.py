@@ -36,6 +36,7 @@ import numpy as np
 from flexdome.kernels.jit import kernel
 
 __all__ = [
+    "REFUTED",
     "SIZE",
     "bernstein",
     "bernstein_all",
@@ -51,6 +52,7 @@ COUNT, TOTAL, SQUARES, BETS, GAINS, PRICE, FIRST, DEAD, BOUND = range(9)
 MISSING = FIRST  # of a two-sided empirical Bernstein sequence: the lower bound on 1 minus the mean
 SIZE = 9
 CUT = 0.5  # of the bets: b_t <= 1/2, and lam_t mu <= 1/2
+REFUTED = 1e-6  # how often a promise that is kept may be held for broken
 WORTHLESS = 1e-200  # a capital below it is given up
 LANES, PASSES = 8, 7  # a mean is found within 9^-7, or 2e-7
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import flexdome as fd
 from flexdome.certificates import kernels as sequences
 from flexdome.cmdp.model import NO_SUCCESSORS, Model
 from flexdome.learners.guarded import guard, kernels, ledger, planner, suredome
+from flexdome.learners.guarded.certified import Certified
 from flexdome.learners.guarded.guard import Guarded
 from flexdome.learners.guarded.ledger import Ledger
 from flexdome.learners.seen.dense import dense
@@ -40,7 +42,7 @@ CONSTANTS = [
     (ledger, "POINTS", 2048),
     (ledger, "MOST", 10),
     (ledger, "CUT", 0.95),
-    (ledger, "REFUTED", 1e-6),
+    (sequences, "REFUTED", 1e-6),
     (ledger, "SPREAD", 0.02),
     (ledger, "ENOUGH", 30),
     (ledger, "NARROW", 1e-5),
@@ -394,6 +396,7 @@ def test_a_capital_of_one_over_the_level_refutes_and_the_last_point_is_the_last(
 
 def test_a_promise_is_refuted_where_its_upper_bound_falls_below_it():
     made = book(kept=1)
+    learner = SimpleNamespace(ledger=made, problem=told())
     made.book.bound[0] = 0.5, 2.5
     xs, row = [], np.zeros(sequences.SIZE)
     while True:
@@ -410,14 +413,14 @@ def test_a_promise_is_refuted_where_its_upper_bound_falls_below_it():
         assert kernels.refuted_by(made.book, totals, row) == (1 if refuted else -1)
         if refuted:
             break
-        made.refuted(totals)
+        Certified.refuted(learner, totals)
         made.observe(0, 1.0, totals)
     assert len(xs) > 20
     shown = rf"utilities\[1\] is 2.5; its {len(xs)} episodes show at most {H * (1.0 - best):.4g} with"
     with pytest.raises(fd.ValidationError, match=shown):
-        made.refuted(totals)
+        Certified.refuted(learner, totals)
     made.book.bound[0, 1] = H * (1.0 - row[sequences.BOUND])
-    made.refuted(totals)  # as much as is shown
+    Certified.refuted(learner, totals)  # as much as is shown
 
 
 @pytest.mark.parametrize("kind", ["suredome", "guard"])

@@ -29,7 +29,7 @@ from flexdome.cmdp.validation import Float, as_count, frozen
 from flexdome.errors import ValidationError
 from flexdome.learners.base import Learner
 from flexdome.learners.guarded.kernels import refuted_by
-from flexdome.learners.guarded.ledger import REFUTED, Ledger
+from flexdome.learners.guarded.ledger import Ledger
 from flexdome.learners.guarded.status import GuardStatus
 from flexdome.learners.guarded.threshold_kernels import Samples, note_samples, refused, upper_bounds
 from flexdome.learners.safe_policy import as_safe_policy, stored_safe_policy
@@ -158,13 +158,11 @@ class Certified(Learner):
 
     def refuted(self, totals: Float) -> None:
         """An error where one more episode of the safe policy, with these ``totals`` (m,), refutes what was promised."""
-        book, H = self.ledger.book, self.problem.horizon
-        i = int(refuted_by(book, totals, np.zeros(sequences.SIZE)))
+        book, row = self.ledger.book, np.zeros(sequences.SIZE)
+        i = int(refuted_by(book, totals, row))
         if i >= 0:
-            row = book.rows[0, i].copy()
-            most = H * (1.0 - sequences.bernstein(row, 1.0 - min(totals[i] / H, 1.0), book.level[0]))
-            count = int(row[sequences.COUNT])
-            raise broken_promise(self.problem.units, i, float(book.bound[0, i]), float(most), count, REFUTED)
+            most, count = self.problem.horizon * (1.0 - float(row[sequences.BOUND])), int(row[sequences.COUNT])
+            raise broken_promise(self.problem.units, i, float(book.bound[0, i]), most, count, sequences.REFUTED)
 
     def sampled_after(self, samples: Float) -> Float:
         """The sequences of the thresholds after one more episode with ``samples`` (m, H); a bad one is refused."""

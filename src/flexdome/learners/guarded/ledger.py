@@ -28,7 +28,6 @@ from flexdome.cmdp.validation import Float
 from flexdome.errors import ValidationError
 from flexdome.learners.guarded import kernels
 from flexdome.learners.guarded.kernels import Book
-from flexdome.learners.proximal.promise_kernels import REFUTED
 from flexdome.learners.state import EXACT, Arrays, StateReader
 from flexdome.planning import SafePolicy
 
@@ -97,7 +96,7 @@ class Ledger:
             places=np.array([1, 0, 0, 0, 0, 0, 0, 0], dtype=np.int64),
         )
         self.book.policies[0], self.book.bound[0] = safe.policy, safe.utilities
-        self.book.level[0] = -math.log(REFUTED)
+        self.book.level[0] = -math.log(sequences.REFUTED)
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
@@ -179,18 +178,6 @@ class Ledger:
         level = self.level(self.frozen + 1)
         epoch = (main, int(keen), aim, until, explored)
         return int(kernels.freeze(self.book, alpha, np.array(policy), float(values[0]), guess, level, *epoch))
-
-    def refuted(self, totals: Float) -> None:
-        """An error where one more episode of the safe policy, with these ``totals`` (m,), refutes what was promised."""
-        row = np.zeros(sequences.SIZE)
-        i = int(kernels.refuted_by(self.book, totals, row))
-        if i < 0:
-            return
-        most = self.horizon * (1.0 - row[sequences.BOUND])
-        raise ValidationError(
-            f"safe_policy.utilities[{i}] is {self.book.bound[0, i]:g}; its {int(row[sequences.COUNT])} episodes show "
-            f"at most {most:.4g} with confidence {1.0 - REFUTED:.6f}: less than what was promised"
-        )
 
     def observe(self, k: int, reward: float, totals: Float) -> None:
         """One episode that the policy at place ``k`` played, with its total reward and utilities (m,)."""

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from flexdome.certificates.kernels import bernstein
+from flexdome.certificates.kernels import REFUTED, bernstein
 from flexdome.kernels.jit import kernel
 from flexdome.learners.proximal.noise_kernels import shrinkage
 
 __all__ = [
-    "REFUTED",
     "bound_given",
     "note_given",
     "refuted_by",
@@ -17,7 +16,6 @@ __all__ = [
 
 BESIDE = 0.4  # of the margin, times what noise shrinks means by: taken off too, beside a safe policy that was given
 FEW = 30  # episodes with samples of a threshold: before, only the safe policy that was given is played
-REFUTED = 1e-6  # how often a promise that is kept may be held for broken
 
 
 @kernel(inline=True)

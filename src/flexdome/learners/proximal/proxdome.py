@@ -183,7 +183,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flexdome.certificates import Seen
-from flexdome.certificates.kernels import COUNT
+from flexdome.certificates.kernels import COUNT, REFUTED
 from flexdome.certificates.promise import broken_promise
 from flexdome.cmdp import CMDP, Episode, Problem
 from flexdome.cmdp.validation import Float, as_count, as_float, as_int, frozen, shown
@@ -194,7 +194,7 @@ from flexdome.learners.proximal.data_kernels import Choices, Proximal
 from flexdome.learners.proximal.error_kernels import open_cells, open_known
 from flexdome.learners.proximal.memory import NAMES, SHORTEST, Memory
 from flexdome.learners.proximal.plan_kernels import keep_logged, observe_proximal, record_proximal
-from flexdome.learners.proximal.promise_kernels import REFUTED, bound_given, refuted_by
+from flexdome.learners.proximal.promise_kernels import bound_given, refuted_by
 from flexdome.learners.proximal.state import proximal_arrays, proximal_state, restore_proximal, set_scales
 from flexdome.learners.proximal.status import LICENCE, Status
 from flexdome.learners.proximal.telling import beliefs_of, status_of
