@@ -403,6 +403,16 @@ def test_the_front_holds_what_no_other_point_beats():
         assert any((points[k] <= other).all() for k in front)
 
 
+def test_what_rounding_leaves_of_a_sum_is_zero_in_a_pareto_figure():
+    table = an.summary(finals(("e",), seeds=2))
+    first = pl.col("learner") == table["learner"][0]
+    noise = table.with_columns(mean=pl.when(first).then(3e-7).otherwise(pl.col("mean")))
+    (axes,) = fg.pareto_figure(noise).axes
+    for ticks in (axes.get_xticks(), axes.get_yticks()):
+        assert 0.0 in ticks
+        assert min(tick for tick in ticks if tick > 0.0) > 1e-3
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -38,6 +38,7 @@ PER_ROW, FEW = 3, 9
 MOST = 100  # points of a curve
 MANY_PER_ROW, PAGE = 5, 10.0  # inches, where there are more than a few environments
 LEAST = 0.1  # of the mean: a bar that ends lower does not stretch the axis
+ROUNDING = 1e-6  # of a sum of gaps
 
 
 def pareto_front(points: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -61,7 +62,8 @@ def pareto_front(points: npt.ArrayLike) -> npt.NDArray[np.int64]:
 def pareto_figure(summary: pl.DataFrame, width: float | None = None, curve: Sequence[str] = ()) -> Figure:
     """A panel for each environment, a point with standard errors for each learner, and the front of the means.
 
-    Both axes are logarithmic with a slot for zero.
+    Both axes are logarithmic with a slot for zero, where also means below a millionth are: so much rounding leaves of
+    sums over tens of thousands of episodes.
 
     Parameters
     ----------
@@ -100,7 +102,8 @@ def pareto_figure(summary: pl.DataFrame, width: float | None = None, curve: Sequ
             axes.remove()
         for k, (axes, environment) in enumerate(zip(panels.flat, environments, strict=False)):
             part = table.filter(pl.col("environment") == environment)
-            x, y = part["mean_strong_regret"].to_numpy(), part["mean_strong_violation"].to_numpy()
+            means = (part[f"mean_strong_{name}"].to_numpy() for name in ("regret", "violation"))
+            x, y = (np.where(values < ROUNDING, 0.0, values) for values in means)
             for which, values, name in (("x", x, "regret"), ("y", y, "violation")):
                 error = part[f"se_strong_{name}"].fill_null(0.0).to_numpy()
                 low = (values - error)[values - error > LEAST * values]
