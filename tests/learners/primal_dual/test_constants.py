@@ -19,6 +19,8 @@ import flexdome as fd
 from flexdome.learners.options import checked, chosen, one_of, switch, unvisited_rule
 from flexdome.learners.primal_dual.optpess_pd import QueueMargin
 from flexdome.learners.seen.counts import OptimisticModel, _zeros
+from flexdome.learners.seen.kernels import count as counted
+from flexdome.learners.seen.tally import Tally
 from flexdome.theory import bonus_logs, burn_in, error_constant, margin_coefficient, theorem1, theorem2
 from flexdome.theory.constants import as_confidence
 from flexdome.theory.schedules import Margin, Power
@@ -571,6 +573,23 @@ def test_a_pool_of_successors_has_room_for_every_list_to_grow(
     assert (model.core.counts.pool_cell[:used] == np.arange(used)).all()
     assert (model.core.counts.pool_count[:used] == 2.0 * np.arange(used)).all()
     assert not model.core.counts.pool_count[used:].any()
+
+
+def test_a_tally_makes_room_for_missing_samples_with_the_first_and_counts_them_from_then_on() -> None:
+    tally = Tally(OTHER[0])  # m = 3, H = 4
+    states, actions, utilities = np.array([0, 1, 2, 3, 4]), np.array([1, 0, 2, 0]), np.full((3, 4), 0.5)
+    gone = np.where(np.eye(3, 4) == 1.0, np.nan, 0.25)  # utility i in step i
+    for given, kept in ((utilities, False), (gone, True), (utilities, True), (gone, True)):
+        data = states, actions, np.ones(4), given, np.zeros((0, 0))
+        tally.expect([data])
+        assert tally.counts.missing.shape == ((3, 4 * 3 * 8) if kept else (0, 0))
+        counted(tally.counts, *data)
+    assert tally.episodes == 4
+    h = np.arange(4)
+    assert tally.visits.sum() == tally.visits[h, states[:4], actions].sum() == 16.0
+    of_cells = np.array([tally.by_state(row, 0.0)[h, states[:4], actions] for row in tally.samples()])
+    np.testing.assert_array_equal(of_cells, 4.0 - 2.0 * np.eye(3, 4))
+    np.testing.assert_allclose(tally.utility_means()[:, h, states[:4], actions], 0.375 + 0.125 * np.eye(3, 4))
 
 
 @pytest.mark.skipif(not hasattr(mmap, "MAP_PRIVATE"), reason="pages are asked for by hand where mmap can")
