@@ -18,7 +18,7 @@ import pytest
 import flexdome as fd
 from flexdome.learners.options import checked, chosen, one_of, switch, unvisited_rule
 from flexdome.learners.primal_dual.optpess_pd import QueueMargin
-from flexdome.learners.seen.counts import OptimisticModel, _zeros
+from flexdome.learners.seen.counts import OptimisticModel, _zeros, most_actions
 from flexdome.learners.seen.kernels import count as counted
 from flexdome.learners.seen.tally import Tally
 from flexdome.theory import bonus_logs, burn_in, error_constant, margin_coefficient, theorem1, theorem2
@@ -573,6 +573,35 @@ def test_a_pool_of_successors_has_room_for_every_list_to_grow(
     assert (model.core.counts.pool_cell[:used] == np.arange(used)).all()
     assert (model.core.counts.pool_count[:used] == 2.0 * np.arange(used)).all()
     assert not model.core.counts.pool_count[used:].any()
+
+
+def test_known_transitions_are_lists_one_after_the_other() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(6), (3, 6, 2))
+    p[:, ::2] = np.eye(6)[rng.integers(6, size=(3, 3, 2))]  # of every other state one successor
+    problem = fd.CMDP(p, np.zeros((3, 6, 2)), np.ones((1, 3, 6, 2)), [0.5], 0).problem(reveal=("transitions",))
+    model = fd.FlexDOME(problem, episodes=10).model
+    counts, used = model.counts, 0
+    for h in range(2):
+        for row, (a, s) in zip(model.rows(h), np.ndindex(2, 6), strict=True):
+            after, place = np.flatnonzero(p[h, s, a]), slice(used, used + np.count_nonzero(p[h, s, a]))
+            room = 4 if after.size == 1 else 8
+            assert (counts.start[row], counts.length[row], counts.capacity[row]) == (used, after.size, room)
+            np.testing.assert_array_equal(counts.pool_cell[place], (h + 1) * 8 + after)
+            np.testing.assert_array_equal(counts.pool_count[place], p[h, s, a, after])
+            used += room
+    assert counts.pool.tolist() == [used, 0]
+
+
+def test_where_means_are_known_a_policy_begins_with_all_that_is_allowed_alike() -> None:
+    allowed = np.ones((3, 4, 3), dtype=bool)
+    allowed[..., 2] = allowed[0, 1, 0] = allowed[1, 2, 1] = allowed[2, 0, 1] = False
+    cmdp = fd.CMDP(np.full((3, 4, 3, 4), 0.25), np.zeros((3, 4, 3)), np.ones((1, 3, 4, 3)), [0.5], 0, allowed=allowed)
+    learner = fd.FlexDOME(cmdp.problem(reveal=("rewards",)), episodes=10)
+    assert most_actions(learner.problem) == 2
+    n = allowed.sum(axis=-1)
+    np.testing.assert_array_equal(learner.policy, np.where(allowed, 1.0 / n[..., None], 0.0))
+    np.testing.assert_allclose(learner.model.core.policy.entropy.reshape(3, 8)[:, :4], np.log(n))
 
 
 def test_a_tally_makes_room_for_missing_samples_with_the_first_and_counts_them_from_then_on() -> None:
