@@ -593,6 +593,63 @@ def test_known_transitions_are_lists_one_after_the_other() -> None:
     assert counts.pool.tolist() == [used, 0]
 
 
+def test_what_was_never_tried_leads_evenly_to_every_state() -> None:
+    model = OptimisticModel(OTHER[0], slips=True)  # H = 4, S = 7, A = 3
+    model.lead_evenly()
+    counts = model.counts
+    for h in range(3):
+        rows, place = model.rows(h), slice(8 * h, 8 * h + 7)
+        assert {*zip(counts.start[rows], counts.length[rows], counts.capacity[rows], strict=True)} == {(8 * h, 7, 0)}
+        assert counts.pool_cell[place].tolist() == [8 * (h + 1) + s for s in range(7)]
+        assert counts.pool_count[place].tolist() == [1.0 / 7.0] * 7
+    assert counts.pool[0] == 24
+    assert (model.core.work.last == 1.0 / 7.0).all()
+    assert not counts.length[model.rows(3)].any()
+
+
+@pytest.mark.parametrize(("room", "size"), [(24, 1024), (25, 2050)])
+def test_a_pool_that_is_too_small_is_made_twice_as_large_as_is_used(room: int, size: int) -> None:
+    model = OptimisticModel(OTHER[0])
+    model.counts.pool[0], model.counts.pool_cell[:], model.counts.pool_count[:] = 1000, 5, 0.5
+    model._take(room)
+    counts = model.counts
+    assert (counts.pool[0], counts.pool_cell.size, counts.pool_count.size) == (1000 + room, size, size)
+    assert (counts.pool_cell[:1024] == 5).all()
+    assert (counts.pool_count[:1024] == 0.5).all()
+
+
+@pytest.mark.parametrize("worth", [False, True])
+def test_lists_are_tidied_once_a_third_of_the_pool_is_left_over(worth: bool) -> None:
+    cmdp = small_cmdp(1, S=9, A=2, H=3)
+    learner, world = fd.FlexDOME(cmdp.problem(), episodes=200), World(cmdp)
+    for _ in range(200):
+        learner.observe(world.play(learner.policy))
+    model = learner.model
+    tried = [int(row) for h in (2, 1, 0) for row in model.counts.tried[32 * h :][: model.counts.n_tried[h]]]
+
+    def lists() -> list[list[tuple[int, float]]]:
+        c = model.counts
+        return [
+            [(int(c.pool_cell[k]), float(c.pool_count[k])) for k in range(c.start[row], c.start[row] + c.length[row])]
+            for row in tried
+        ]
+
+    before, third = lists(), -(-int(model.counts.pool[0]) // 3)
+    model.counts.pool[0], model._tidy = 3 * third, 2 * third - worth
+    model.tidy()
+    assert lists() == before
+    room = [-(-len(one) // 4) * 4 for one in before]
+    assert sum(room) < 3 * third - 2
+    assert model.counts.pool[0] == (sum(room) if worth else 3 * third)
+    if not worth:
+        return
+    assert model._tidy == sum(room)
+    assert model.counts.start[tried].tolist() == (np.cumsum(room) - room).tolist()
+    assert model.counts.capacity[tried].tolist() == room
+    assert not model.counts.pool_count[sum(room) :].any()
+    assert not model.counts.pool_cell[sum(room) :].any()
+
+
 def test_where_means_are_known_a_policy_begins_with_all_that_is_allowed_alike() -> None:
     allowed = np.ones((3, 4, 3), dtype=bool)
     allowed[..., 2] = allowed[0, 1, 0] = allowed[1, 2, 1] = allowed[2, 0, 1] = False
