@@ -352,6 +352,8 @@ def analyses() -> dict[str, Call]:
         "Roles": Call(lambda **given: an.verdicts(results, an.Roles(**given)), dict(cast.__dict__)),
         "roles_of": Call(an.roles_of, {"results": results}),
         "verdicts": Call(an.verdicts, {"results": results, "roles": cast}),
+        "unlike_the_paper": Call(an.unlike_the_paper, {"results": results}),
+        "of_few_runs": Call(an.of_few_runs, {"counts": [3, 20]}),
     }
 
 

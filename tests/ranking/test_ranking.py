@@ -280,7 +280,7 @@ def test_a_learner_that_fails_on_a_family_is_ranked_with_that_said(tmp_path):
     )
     standing = entrant(spec, broken.drop("index"), quick=True)
     assert standing.families["failed"].to_list() == [1, 0]
-    assert standing.families["beaten"][0].count(",") > 5
+    assert standing.families["beaten"][0].count(";") > 5
     from flexdome.ranking.standing_page import sentences_of
 
     assert any("it broke" in text for text in sentences_of(standing))

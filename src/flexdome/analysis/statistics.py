@@ -148,7 +148,9 @@ def of_few_runs(counts: Iterable[int]) -> str:
     >>> of_few_runs([3, 20])[:61]
     'With 3 runs an interval goes at most from the least to the la'
     """
-    few = sorted({count for count in counts if 1 < count < ENOUGH})
+    given = as_items("counts", counts, "it must be numbers of runs")
+    counted = {as_int(f"counts[{k}]", count, 0) for k, count in enumerate(given)}
+    few = sorted(count for count in counted if 1 < count < ENOUGH)
     if not few:
         return ""
     reached = 1.0 - 2.0 ** (1 - few[0])
