@@ -16,7 +16,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
     "as stated": ({}, {}, ()),
     "theory": ({}, {"tuning": "theory"}, ()),
     "practical": ({}, {"tuning": "practical", "bonus_scale": 0.02}, ()),
+    "practical without a bonus": ({}, {"tuning": "practical"}, ()),
     "safe": ({}, {"tuning": "safe"}, ()),
+    "small steps": ({}, {"step_scale": 0.8, "regularisation_scale": 0.9}, ()),
     "large steps": ({}, {"step_scale": 4.0, "regularisation_scale": 0.8}, ()),
     "optimistic": ({}, {"unvisited": "optimistic", "bonus_scale": 0.05}, ()),
     "plain": ({}, {"margin": False, "regularisation": False, "dual_bound": 0.3}, ()),
@@ -74,10 +76,25 @@ def test_the_twins_bonuses_by_hand() -> None:
     assert twin.phi_p == pytest.approx(4 * math.sqrt(6 + 2 * math.log(3 * 2 * 4 * 1000 / 0.1)), rel=1e-14)
     assert twin.phi_psi == pytest.approx(math.log(2) * twin.phi_p, rel=1e-14)
     assert twin.dual_bound == 32.0
+    whole = NumpyFlexDOME(problem, episodes=1000, delta=0.4, bonus_scale=0.3, scale_entropy_bonus=False)
+    assert whole.phi_psi == pytest.approx(twin.phi_psi, rel=1e-14)
+    assert whole.phi_p == pytest.approx(0.3 * twin.phi_p, rel=1e-14)
     for t in (1, 7, 10**6):
         eta, tau, eps = twin.schedule(t)
         assert (eta, tau) == pytest.approx((t ** (-5 / 6), t ** (-1 / 6)), rel=1e-13)
         np.testing.assert_allclose(eps, fd.theory.theorem1(problem, 0.4).margin(t), rtol=1e-12)  # type: ignore[operator]
+
+
+def test_the_twins_entropy_has_no_bonus_where_transitions_are_known() -> None:
+    problem = small_cmdp(4, S=3, A=3, H=3, m=2).problem(reveal=("transitions",))
+    _, values = NumpyFlexDOME(problem, tuning="theory").evaluate()
+    assert values[-1] == pytest.approx(3 * math.log(3), rel=1e-14)
+
+
+def test_the_twin_moves_as_far_as_it_is_told() -> None:
+    twin = NumpyFlexDOME(fd.Problem(1, 2, 1, 0, [0.5], 0.5))
+    twin.move(np.array([[[1000.0, 1000.0 + math.log(3.0)]]]))
+    np.testing.assert_allclose(twin.policy, [[[0.25, 0.75]]], rtol=1e-12)
 
 
 def test_the_twin_keeps_the_latest_sample_where_it_is_told() -> None:
@@ -86,7 +103,7 @@ def test_the_twin_keeps_the_latest_sample_where_it_is_told() -> None:
     for latest in (False, True):
         twin = NumpyFlexDOME(problem, episodes=10)
         twin.start(problem, optimistic=False, latest=latest)
-        for samples in ([[0.2, 0.4]], [[1.0, math.nan]]):
+        for samples in ([[0.2, 0.4]], [[0.9, math.nan]]):
             twin.record(fd.Episode([0, 0, 0], [0, 0], [0.5, 0.5], [[0.5, 0.5]], np.array(samples)))
         both.append(float(twin.alpha()[0]))
-    assert both == pytest.approx([1.6 / 3, 1.0])
+    assert both == pytest.approx([0.5, 0.9])
