@@ -32,7 +32,7 @@ from strategies import SEEDS, cmdps
 def test_the_learner_follows_its_twin(options: dict[str, Any]) -> None:
     cmdp = small_cmdp(3, **{"fraction": 1.02, **options})
     problem = problem_of(cmdp, options.get("law", "known"))
-    learner, twin = (of(problem, margin_scale=0.5) for of in (AnchorDOME, NaiveAnchor))
+    learner, twin = (of(problem, margin_scale=0.5, regularisation=0.7) for of in (AnchorDOME, NaiveAnchor))
     world = World(cmdp)
     for _ in range(300):
         episode = world.play(learner.policy)
