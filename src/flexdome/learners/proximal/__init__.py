@@ -16,7 +16,8 @@ ROWS = (
             "means shrunk by their noise, units of the means; where observations are noisy a cautious plan is mixed in",
             "half the bonus where observations are noisy; the sums of its own episodes are counted",
             "at a jump of the multipliers the plan beyond it is mixed in, as far as it can be shown safe; mixtures of "
-            "whole episodes; multipliers that stop at 0, and begin there again; more care beside a safe policy",
+            "whole episodes; multipliers that stop at 0, and begin there again; more care beside a safe policy, and "
+            "after a log, where what was tried is played",
         ),
         summary="exact soft planning under optimism, multipliers solved for under pessimism; ours",
         citation="this library; no theorem",
