@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+import flexdome as fd
+from runs import World
+
 TOL, TRIALS, BACKTRACKS, REFRESH, RIDGE = 0.05, 15, 3, 0.02, 1e-3
 SAME = 1 - 1e-9
 PLANS = 3
@@ -578,3 +581,25 @@ class NaiveProxDOME:
             ]
         )
         self.ends = np.array([self.solved, self.full, self.first, self.share])
+
+
+def seen(world: World, learner: fd.ProxDOME) -> fd.Episode:
+    """An episode of the learner's policy, with threshold samples where the learner needs them."""
+    e = world.play(learner.policy)
+    return fd.Episode(e.states, e.actions, e.rewards, e.utilities) if learner.problem.thresholds_known else e
+
+
+def distance(learner: fd.ProxDOME, twin: NaiveProxDOME) -> float:
+    report, noise = learner.own.report, learner.own.pools[0]
+    ratio = learner.own.pools[1] / (1.0 + twin.ratio)  # may be large
+    parts = (
+        noise - twin.noise,
+        ratio - twin.ratio / (1.0 + twin.ratio),
+        learner.policy - twin.policy,
+        learner.multipliers - twin.lam,
+        report.numbers[: twin.report.size] - twin.report,
+        learner.visits - twin.seen,
+        learner.own.pooled - twin.pooled,
+        np.concatenate([report.solved, report.ceiling, report.first, report.share]) - twin.ends,
+    )
+    return max(float(np.abs(part).max()) for part in parts)

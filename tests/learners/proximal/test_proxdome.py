@@ -16,33 +16,11 @@ from hypothesis import strategies as st
 import flexdome as fd
 from flexdome.cmdp.archive import read_archive, write_archive
 from flexdome.kernels import blocks
-from naive_proxdome import NaiveProxDOME
+from naive_proxdome import NaiveProxDOME, distance, seen
 from runs import Observed, World, compiled_and_plain, problem_of, same_history, small_cmdp
 from strategies import SEEDS, cmdps
 
 CLOSE = 1e-9
-
-
-def seen(world: World, learner: fd.ProxDOME) -> fd.Episode:
-    """An episode of the learner's policy, with threshold samples where the learner needs them."""
-    e = world.play(learner.policy)
-    return fd.Episode(e.states, e.actions, e.rewards, e.utilities) if learner.problem.thresholds_known else e
-
-
-def distance(learner: fd.ProxDOME, twin: NaiveProxDOME) -> float:
-    report, noise = learner.own.report, learner.own.pools[0]
-    ratio = learner.own.pools[1] / (1.0 + twin.ratio)  # may be large
-    parts = (
-        noise - twin.noise,
-        ratio - twin.ratio / (1.0 + twin.ratio),
-        learner.policy - twin.policy,
-        learner.multipliers - twin.lam,
-        report.numbers[: twin.report.size] - twin.report,
-        learner.visits - twin.seen,
-        learner.own.pooled - twin.pooled,
-        np.concatenate([report.solved, report.ceiling, report.first, report.share]) - twin.ends,
-    )
-    return max(float(np.abs(part).max()) for part in parts)
 
 
 def follow(learner: fd.ProxDOME, cmdp: fd.CMDP, episodes: int, seed: int = 0, **constants: float) -> float:
