@@ -12,7 +12,7 @@ from flexdome.certificates.methods import _model_more, _sampled_more, _Side
 from flexdome.certificates.model_set import Seen
 from flexdome.certificates.sequences import betting_lower
 from flexdome.certificates.thresholds import as_laws
-from flexdome.certificates.verdict import Verdict, decide
+from flexdome.certificates.verdict import NOT_YET, SAFE, UNSAFE, Verdict, decide
 from flexdome.cmdp.units import Units
 from flexdome.errors import ValidationError
 
@@ -548,3 +548,31 @@ def test_the_rounding_of_a_mean_puts_no_sample_outside_of_its_range():
     for value in (1.4 + 3e-12, 0.1 - 3e-12):
         with pytest.raises(fd.ValidationError, match=r"thresholds\[2, 0\] is .*samples lie in \[0\.1, 1\.4\]"):
             laws.checked(np.array([0.5, 0.6, value]), 0)
+
+
+def test_bounds_of_a_threshold_that_cross_decide_nothing_and_equal_ones_do():
+    units = Units(None, (), 3)
+    crossed = decide(0, units, (1.5, 2.5), (2.0, 1.0), math.inf)
+    assert crossed.verdict == NOT_YET
+    assert "the bounds of its threshold cross" in crossed.why
+    assert decide(0, units, (1.5, 2.5), (1.0, 1.0), math.inf).verdict == SAFE
+
+
+def test_a_policy_that_played_belongs_to_reweighting_and_to_no_other_method():
+    problem, log = one_state([0.5], np.full((4, 1, H), 0.9))
+    with pytest.raises(ValidationError, match="played_by is given; with method 'episodes' it must be None"):
+        fd.certify(ONE, problem, log, played_by=ONE, method="episodes")
+    with pytest.raises(ValidationError, match="played_by is None; with method 'reweighted' it must be the policy that"):
+        fd.certify(ONE, problem, log, method="reweighted")
+
+
+def test_an_upper_bound_is_below_the_threshold_of_its_own_constraint():
+    d = np.stack([np.full((400, H), 0.9), np.full((400, H), 0.5)], axis=1)
+    problem, log = one_state([0.1, 1.06], d)  # the second is refuted; the first one's threshold is far below it
+    said = fd.certify(ONE, problem, log)
+    assert [verdict.verdict for verdict in said.verdicts] == [SAFE, UNSAFE]
+    assert 1.0 < said.upper[1] < 1.06
+
+
+def test_a_promise_that_is_kept_is_held_for_broken_once_in_a_million_lives():
+    assert kernels.REFUTED == 1e-6

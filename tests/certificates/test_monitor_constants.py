@@ -667,3 +667,16 @@ def test_a_file_holds_rewards_and_utilities_apart(tmp_path):
     log, played_by = load_episodes(tmp_path / "a.npz", problem)
     assert log.observed.tolist() == [[[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]]]
     assert played_by.tolist() == pi.tolist()
+
+
+def test_the_centre_takes_the_worst_after_an_action_never_seen_and_not_after_its_neighbour():
+    problem = fd.Problem(2, 2, 2, 0, [0.5], 0.01)
+    p = np.tile([0.7, 0.3], (2, 2, 2, 1))
+    p[0, 0, 0] = 0.0  # never seen
+    f = np.zeros((2, 2, 2, 2))
+    f[:, 1, 0], f[:, 1, 1] = 0.8, 0.3
+    models = type(model_set(problem, counted(2, 2, 2), 0.1))(np.full((2, 2, 2), 9.0), p, np.zeros((2, 2, 2)), f, f, f)
+    first, second = np.zeros((2, 2, 2)), np.zeros((2, 2, 2))
+    first[..., 0] = second[..., 1] = 1.0
+    assert values_over(problem, models, first)[2] == pytest.approx(0.3)
+    assert values_over(problem, models, second)[2] == pytest.approx(0.7 * 0.8 + 0.3 * 0.3)

@@ -11,6 +11,7 @@ import flexdome as fd
 from flexdome.certificates import Recorded, Seen
 from flexdome.learners import Learner
 from flexdome.learners.base import Beliefs
+from flexdome.learners.options import option_names
 
 H, S, A, M = 2, 3, 2, 2
 UNIFORM = np.full((H, S, A), 1 / A)
@@ -171,3 +172,11 @@ def test_counts_certify_the_mixture_with_its_weights() -> None:
         one.policies, one.seen_counts = learner.policies[k : k + 1], learner.seen_counts  # type: ignore[method-assign]
         alone.append(one.certify(0.2))
     np.testing.assert_allclose(learner.certify(0.2).lower, 0.25 * alone[0].lower + 0.75 * alone[1].lower)
+
+
+def test_the_problem_is_no_option_wherever_it_stands():
+    class Learner:
+        def __init__(self, gain, problem, *, schedules=None, delta=0.1):
+            pass
+
+    assert option_names(Learner) == ["gain", "delta"]

@@ -97,7 +97,7 @@ def model_set(problem: Problem, seen: Recorded | Seen, delta: float) -> ModelSet
         if known is not None:
             exact = known[..., :L, :, :]
             mean[j], low[j], high[j] = exact, exact, exact
-    return ModelSet(visits, p, moved, mean, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0))
+    return ModelSet(visits, p, moved, mean, np.maximum(low, 0.0), np.minimum(high, 1.0))
 
 
 def values_over(problem: Problem, models: ModelSet, policy: Float) -> tuple[Float, Float, Float]:

@@ -204,3 +204,15 @@ def test_a_log_that_holds_no_episodes_is_refused(bad: Any) -> None:
     learner = AnchorDOME(fd.make_cmdp("media-v1").problem())
     with pytest.raises(fd.ValidationError, match=r"series of Episodes|must be an Episode"):
         learner.preload(bad)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"regularisation": -0.5}, "regularisation is -0.5; it must be at least 0"),
+        ({"step_size": 1.0, "regularisation": 1.5}, "regularisation is 1.5; their product must not exceed 1"),
+    ],
+)
+def test_an_option_is_refused_by_its_own_name(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(fd.ValidationError, match=message):
+        fd.make_learner("anchordome", fd.make_cmdp("paper-v1").problem(), **options)

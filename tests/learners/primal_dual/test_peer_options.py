@@ -192,3 +192,45 @@ def test_a_threshold_made_unknown_later_is_estimated_from_its_own_samples_only(n
     observe(0.1, 0.2)
     observe(0.1, 0.4)
     np.testing.assert_allclose(learner.beliefs().thresholds, [0.1, 0.3], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("factor", "divided"), [(3.0, 3.0), (1.5, 1.5), (1.0, 1.0), (0.7, 1.0)])
+def test_optpess_gives_means_the_one_of_its_factor_where_a_part_is_known(factor, divided):
+    cmdp = fd.make_cmdp("paper-v1")
+    root = factor * math.sqrt(math.log(1000) + 4)
+    options = {"episodes": 1000, "bonus_factor": factor, "event_delta": math.exp(-4)}
+    known = fd.make_learner("optpess-pd", cmdp.problem(reveal=("transitions",)), **options)
+    assert known.beliefs().widths.max() == pytest.approx(root / divided)
+    assert fd.make_learner("optpess-pd", cmdp.problem(), **options).beliefs().widths.max() == pytest.approx(root)
+
+
+@pytest.mark.parametrize("name", ["flexdome", "optpess-pd", "anchordome"])
+def test_a_schedule_begins_with_episode_one_and_may_be_of_no_episode(name):
+    learner = fd.make_learner(name, fd.make_cmdp("paper-v1").problem(), episodes=20)
+    for first in (0, -1):
+        with pytest.raises(fd.ValidationError, match=f"first is {first}; it must be between 1 and"):
+            learner.schedule(first, 1)
+    with pytest.raises(fd.ValidationError, match="count is -1; it must be between 0 and"):
+        learner.schedule(1, -1)
+    assert [part.shape[0] for part in learner.schedule(1, 0)] == [0, 0, 0]
+
+
+def test_the_width_of_a_known_reward_is_that_of_the_first_utility():
+    # sqrt(2 log 16000) + (14/3) log(8000) / 4 for one sample of the first in four visits, whatever the second has
+    problem = fd.Problem(1, 1, 1, [1.0], [0.2, 0.1], 0.4, rewards=[[[0.5]]])
+    learner = fd.make_learner("optprimaldual", problem, episodes=100, delta=0.1)
+    for first, second in ((math.nan, 0.1), (0.6, 0.2), (math.nan, 0.3), (math.nan, math.nan)):
+        learner.observe(fd.Episode([0, 0], [0], [0.5], [[first], [second]]))
+    one = fd.Problem(1, 1, 1, [1.0], [0.2], 0.4, rewards=[[[0.5]]])
+    alone = fd.make_learner("optprimaldual", one, episodes=100, delta=0.1)
+    for first in (math.nan, 0.6, math.nan, math.nan):
+        alone.observe(fd.Episode([0, 0], [0], [0.5], [[first]]))
+    said, of_one = learner.beliefs().widths.item(), alone.beliefs().widths.item()
+    assert 1.0 < said / of_one < 1.1  # one more mean in the logarithms, and no more
+
+
+def test_a_learner_of_one_step_is_certified():
+    cmdp = fd.make_cmdp("paper-v1", horizon=1)
+    learner = fd.make_learner("flexdome", cmdp.problem(), episodes=30)
+    fd.simulate(learner, cmdp)
+    assert learner.certify(0.1).episodes == 30
