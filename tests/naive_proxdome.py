@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 import flexdome as fd
+from flexdome.learners.seen.dense import dense
 from runs import World
 
 TOL, TRIALS, BACKTRACKS, REFRESH, RIDGE = 0.05, 15, 3, 0.02, 1e-3
@@ -72,6 +73,7 @@ class NaiveProxDOME:
         self.pooled = np.broadcast_to(self.rem[:, 0, 0] ** 2 / 12, (1 + 2 * m, H)).copy()
         self.t, self.next, self.safe, self.policy = 1, 1, False, self.may / self.may.sum(-1, keepdims=True)
         self.kept, self.careful_plan, self.share, self.last_share, self.since = None, None, 0.0, 0.5, 0
+        self.judged, self.below = np.zeros(m), np.zeros(m)
         self.plan(np.zeros((H, S, A), dtype=bool))
 
     def measure(self):
@@ -169,6 +171,9 @@ class NaiveProxDOME:
         return visited
 
     def observe(self, episode):
+        total = np.asarray(episode.utilities).sum(axis=1)
+        self.judged += ~np.isnan(total)
+        self.below += total < self.a * (1 - 1e-9)
         visited = self.record(episode)
         self.t += 1
         self.plan(visited)
@@ -599,7 +604,46 @@ def distance(learner: fd.ProxDOME, twin: NaiveProxDOME) -> float:
         learner.multipliers - twin.lam,
         report.numbers[: twin.report.size] - twin.report,
         learner.visits - twin.seen,
+        learner.own.judged - twin.judged,
+        learner.own.below - twin.below,
         learner.own.pooled - twin.pooled,
         np.concatenate([report.solved, report.ceiling, report.first, report.share]) - twin.ends,
     )
     return max(float(np.abs(part).max()) for part in parts)
+
+
+def counted(learner: fd.ProxDOME, twin: NaiveProxDOME) -> bool:
+    """Whether the learner's counts, sums and successors of every step are those of its twin."""
+    told = dense(learner.model, counted=twin.told_p is None)
+    samples = [twin.N if known else n for n, known in zip(twin.n_d, twin.known_f[1:], strict=True)]
+    sums = [r * n for r, n in zip([twin.r, *twin.d], [twin.N, *samples], strict=True)]
+    parts = [(told.visits, twin.N), *zip(told.sums, sums, strict=True)]
+    parts += zip(told.samples[1:], samples, strict=True)
+    if twin.told_p is None:
+        parts.append((told.following, twin.N_next))
+    return all(np.allclose(one, other, rtol=0.0, atol=1e-9) for one, other in parts)
+
+
+def weight_by_hand(learner: fd.ProxDOME) -> float:
+    """The largest w with w low + (1 - w) v_0 >= alpha, by bisection, from the status and the model alone."""
+    status, own, problem = learner.status(), learner.own, learner.problem
+    H, C, A = problem.horizon, learner.settings.C, problem.actions
+    x, visits = own.x.reshape(H, A, C), learner.model.core.counts.n_visits.reshape(H, A, C)
+    cells = learner.model.core.counts.n_cells
+    blind = sum(x[h, a, c] for h in range(H) for a in range(A) for c in range(cells[h]) if visits[h, a, c] == 0)
+    blind += problem.initial[learner.visits[0].sum(axis=1) == 0].sum()
+    lucky = 0.75 * own.dual.luck  # a quarter is in the margin
+    noise = own.pools[1, 1:] / (1.0 + own.pools[1, 1:])  # (m, H)
+    low = status.utilities - (1.0 + 0.4 * noise.mean(axis=1)) * status.margin - lucky
+    beside = np.sqrt(max(np.log(learner.episode + 2.0), 5.5) * own.dual.error)  # of a threshold that is estimated
+    alpha = status.thresholds + beside
+    low = np.maximum(low - blind * own.scales.middle * H + beside, 0.0)  # it is in the plan's margin, and counts once
+    assert learner.safe_policy is not None
+    if np.isnan(problem.thresholds).any() and learner.episode < 30:
+        return 0.0
+    lower, upper = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (lower + upper)
+        meets = middle * low + (1.0 - middle) * learner.safe_policy.utilities >= alpha - 1e-15
+        lower, upper = (middle, upper) if meets.all() else (lower, middle)
+    return upper if upper > 1.0 - 1e-12 else lower

@@ -12,6 +12,7 @@ from flexdome.certificates import LowerSequence
 from flexdome.certificates.kernels import BOUND
 from flexdome.learners.proximal.proxdome import ProxDOME
 from flexdome.simulation.check import small_cmdp
+from naive_proxdome import weight_by_hand
 from runs import World
 
 SMALL = {"states": 4, "actions": 3, "horizon": 3}
@@ -23,31 +24,6 @@ def made(name: str, seed: int, episodes: int = 600, **options: object) -> tuple[
     cmdp = fd.make_cmdp(name, seed=seed, **({} if name == "inventory-v1" else SMALL))
     safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
     return cmdp, fd.ProxDOME(cmdp.problem(), episodes=episodes, seed=seed, safe_policy=safe, **options)
-
-
-def weight_by_hand(learner: ProxDOME) -> float:
-    """The largest w with w low + (1 - w) v_0 >= alpha, by bisection, from the status and the model alone."""
-    status, own, problem = learner.status(), learner.own, learner.problem
-    H, C, A = problem.horizon, learner.settings.C, problem.actions
-    x, visits = own.x.reshape(H, A, C), learner.model.core.counts.n_visits.reshape(H, A, C)
-    cells = learner.model.core.counts.n_cells
-    blind = sum(x[h, a, c] for h in range(H) for a in range(A) for c in range(cells[h]) if visits[h, a, c] == 0)
-    blind += problem.initial[learner.visits[0].sum(axis=1) == 0].sum()
-    lucky = 0.75 * own.dual.luck  # a quarter is in the margin
-    noise = own.pools[1, 1:] / (1.0 + own.pools[1, 1:])  # (m, H)
-    low = status.utilities - (1.0 + 0.4 * noise.mean(axis=1)) * status.margin - lucky
-    beside = np.sqrt(max(np.log(learner.episode + 2.0), 5.5) * own.dual.error)  # of a threshold that is estimated
-    alpha = status.thresholds + beside
-    low = np.maximum(low - blind * own.scales.middle * H + beside, 0.0)  # it is in the plan's margin, and counts once
-    assert learner.safe_policy is not None
-    if np.isnan(problem.thresholds).any() and learner.episode < 30:
-        return 0.0
-    lower, upper = 0.0, 1.0
-    for _ in range(60):
-        middle = 0.5 * (lower + upper)
-        meets = middle * low + (1.0 - middle) * learner.safe_policy.utilities >= alpha - 1e-15
-        lower, upper = (middle, upper) if meets.all() else (lower, middle)
-    return upper if upper > 1.0 - 1e-12 else lower
 
 
 def test_it_keeps_every_rule_of_a_learner() -> None:

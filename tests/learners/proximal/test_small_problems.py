@@ -6,13 +6,14 @@ others do not take.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import flexdome as fd
-from naive_proxdome import NaiveProxDOME, distance, seen
+from naive_proxdome import NaiveProxDOME, counted, distance, seen, weight_by_hand
 from runs import World, small_cmdp
 
 CLOSE = 1e-9
@@ -30,59 +31,110 @@ CASES: dict[str, dict[str, Any]] = {
     "more states than a vector has lanes": {"S": 11, "H": 2, "noise": "bernoulli", "fraction": 1.02},
     "one step": {"H": 1, "S": 2, "m": 2, "noise": "bernoulli"},
     "thresholds that no policy meets": {"m": 2, "fraction": 1.35},
+    "observations that say little": {"m": 2, "noise": "bernoulli", "spread": 0.1, "fraction": 0.97},
+    "observations that say little, steps shared": {
+        "m": 2,
+        "noise": "bernoulli",
+        "spread": 0.1,
+        "stationary": True,
+        "fraction": 1.0,
+    },
 }
+
+
+AFTER_A_LOG: dict[str, dict[str, Any]] = {
+    "steps apart": {"seed": 5, "fraction": 0.9},
+    "steps shared": {"seed": 5, "fraction": 0.9, "stationary": True},
+    "observations that say little": {"seed": 0, "fraction": 0.6, "spread": 0.1, "stationary": True},
+    "the same, hard to meet": {"seed": 0, "fraction": 1.0, "spread": 0.1, "stationary": True},
+    "one constraint": {"seed": 1, "m": 1, "fraction": 0.9, "noise": "none"},
+}
+
+
+def follow(learner: fd.ProxDOME, twin: NaiveProxDOME, world: World, episodes: int, lost: Any = None) -> None:
+    """Both observe the same episodes, of which ``lost(t, d)`` says which utilities are missing."""
+    for t in range(episodes):
+        assert distance(learner, twin) < CLOSE
+        e = seen(world, learner)
+        if lost is not None:
+            e = fd.Episode(e.states, e.actions, e.rewards, np.where(lost(t, e.utilities), np.nan, e.utilities))
+        learner.observe(e)
+        twin.observe(e)
+    assert counted(learner, twin)
+
+
+def problem_of(cmdp: fd.CMDP, law: str = "known") -> fd.Problem:
+    return cmdp.problem(slater_gap=0.1, hide=("thresholds",) if law == "hidden" else ())
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_small_problem_follows_the_twin(case: str) -> None:
     cmdp = small_cmdp(3, **{**SIZE, **CASES[case]})
-    hide = ("thresholds",) if CASES[case].get("law") == "hidden" else ()
-    learner = fd.ProxDOME(cmdp.problem(slater_gap=0.1, hide=hide))
-    twin, world = NaiveProxDOME(learner.problem), World(cmdp, 1)
-    for _ in range(60):
-        assert distance(learner, twin) < CLOSE
-        episode = seen(world, learner)
-        learner.observe(episode)
-        twin.observe(episode)
+    learner = fd.ProxDOME(problem_of(cmdp, CASES[case].get("law", "known")))
+    follow(learner, NaiveProxDOME(learner.problem), World(cmdp, 1), 60)
 
 
 @pytest.mark.parametrize("reveal", [("transitions",), ("rewards",), ("utilities",), ("rewards", "utilities")])
 @pytest.mark.parametrize("stationary", [False, True])
 def test_a_small_problem_of_which_a_part_is_known_follows_the_twin(reveal: tuple[str, ...], stationary: bool) -> None:
     cmdp = small_cmdp(3, m=2, stationary=stationary, noise="bernoulli", fraction=1.02, **SIZE)
-    learner, world = fd.ProxDOME(cmdp.problem(reveal=reveal)), World(cmdp, 1)
-    twin = NaiveProxDOME(learner.problem)
-    for _ in range(30):
-        assert distance(learner, twin) < CLOSE
-        episode = seen(world, learner)
-        learner.observe(episode)
-        twin.observe(episode)
+    learner = fd.ProxDOME(cmdp.problem(reveal=reveal))
+    follow(learner, NaiveProxDOME(learner.problem), World(cmdp, 1), 30)
 
 
-@pytest.mark.parametrize("stationary", [False, True])
-def test_a_small_problem_after_a_log_follows_the_twin(stationary: bool) -> None:
-    cmdp = small_cmdp(5, m=2, stationary=stationary, noise="bernoulli", fraction=0.9, initial=START, **SIZE)
-    controller = fd.safe_policy(cmdp, 0.3 * fd.slater_gap(cmdp)).policy
-    learner, world = fd.ProxDOME(cmdp.problem()), World(cmdp, 1)
+@pytest.mark.parametrize("case", AFTER_A_LOG)
+def test_a_small_problem_after_a_log_follows_the_twin(case: str) -> None:
+    cmdp = small_cmdp(**{**SIZE, "m": 2, "noise": "bernoulli", "initial": START, **AFTER_A_LOG[case]})
+    learner, world = fd.ProxDOME(problem_of(cmdp)), World(cmdp, 1)
+    controller = np.full((cmdp.horizon, cmdp.states, cmdp.actions), 1.0 / cmdp.actions)
+    if AFTER_A_LOG[case]["fraction"] < 1.0:
+        controller = fd.safe_policy(cmdp, 0.3 * fd.slater_gap(cmdp)).policy
     twin, log = NaiveProxDOME(learner.problem), [world.play(controller) for _ in range(4)]
     learner.preload(log)
     twin.preload(log)
-    for _ in range(45):
-        assert distance(learner, twin) < CLOSE
-        episode = seen(world, learner)
-        learner.observe(episode)
-        twin.observe(episode)
+    follow(learner, twin, world, 50)
 
 
 @pytest.mark.parametrize("stationary", [False, True])
 def test_a_small_problem_with_samples_missing_follows_the_twin(stationary: bool) -> None:
     cmdp = small_cmdp(3, m=2, stationary=stationary, noise="bernoulli", **SIZE)
-    learner, world, rng = fd.ProxDOME(cmdp.problem()), World(cmdp, 1), np.random.default_rng(2)
-    twin = NaiveProxDOME(learner.problem)
-    for t in range(40):
-        assert distance(learner, twin) < CLOSE
-        e = seen(world, learner)
-        d = np.where(rng.random((2, cmdp.horizon)) < (0.3 if t % 3 else 0.9), np.nan, e.utilities)
-        episode = fd.Episode(e.states, e.actions, e.rewards, d, e.thresholds)
-        learner.observe(episode)
-        twin.observe(episode)
+    learner, rng = fd.ProxDOME(cmdp.problem()), np.random.default_rng(2)
+    follow(
+        learner, NaiveProxDOME(learner.problem), World(cmdp, 1), 40,
+        lambda t, d: rng.random(d.shape) < (0.3 if t % 3 else 0.9),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*CASES, "known utilities"])
+def test_a_learner_from_a_file_follows_the_twin(case: str, tmp_path: Path) -> None:
+    known = case == "known utilities"
+    options: dict[str, Any] = {"m": 2, "noise": "bernoulli"} if known else CASES[case]
+    cmdp = small_cmdp(3, **{**SIZE, **options})
+    problem = cmdp.problem(reveal=("utilities",)) if known else problem_of(cmdp, options.get("law", "known"))
+    learner = fd.ProxDOME(problem)
+    twin, world = NaiveProxDOME(problem), World(cmdp, 1)
+    follow(learner, twin, world, 46)
+    learner.save(tmp_path / "learner")
+    loaded = fd.load_learner(tmp_path / "learner")
+    assert isinstance(loaded, fd.ProxDOME)
+    follow(loaded, twin, world, 14)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"m": 2, "noise": "bernoulli", "initial": START},
+        {"m": 2, "noise": "bernoulli", "law": "hidden"},
+        {"m": 1, "stationary": True, "fraction": 0.6},
+    ],
+)
+def test_beside_a_safe_policy_the_weight_is_the_largest_that_is_safe_in_the_worst_case(options: dict[str, Any]) -> None:
+    cmdp = small_cmdp(3, **{**SIZE, "fraction": 0.7, **options})
+    safe, world = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp)), World(cmdp, 1)
+    learner = fd.ProxDOME(problem_of(cmdp, options.get("law", "known")), safe_policy=safe)
+    weights = []
+    for _ in range(60):
+        weights.append(learner.status().weight)
+        assert weights[-1] == pytest.approx(weight_by_hand(learner), abs=1e-9)
+        learner.observe(seen(world, learner))
+    assert len(set(weights)) > 10

@@ -132,10 +132,12 @@ def read_seen(
     if np.unique(step * S + state_of).size != n:
         raise ValidationError("state.state_of names a state twice in one step")
     read.agree("n_visits", n_visits == np.floor(n_visits), "must be whole")
-    may = np.ones(n_rows, dtype=bool)
+    may = visited = np.ones(n_rows, dtype=bool)
     if allowed.size:
-        may = allowed[row_step, state_of[cell_of_row], rows // C % A]
-    read.agree("n_visits", may | (n_visits == 0.0), "counts visits of an action that is not allowed")
+        row_state, row_action = state_of[cell_of_row], rows // C % A
+        may = allowed[row_step, row_state, row_action]
+        visited = may if chained else allowed.any(axis=0)[row_state, row_action]
+    read.agree("n_visits", visited | (n_visits == 0.0), "counts visits of an action that is not allowed")
     visits = np.bincount(cell_of_row, n_visits, minlength=n).astype(np.float64)
     if revealed:
         if (n_cells != S).any():
