@@ -20,12 +20,13 @@ CLOSE = 1e-9
 SIZE: dict[str, Any] = {"S": 3, "A": 2, "H": 3}
 START = np.array([0.5, 0.0, 0.5])
 CASES: dict[str, dict[str, Any]] = {
-    "one constraint": {},
-    "two constraints, zero and one": {"m": 2, "noise": "bernoulli"},
+    "one constraint": {"seed": 5, "fraction": 0.9},
+    "one constraint, bisected from above": {"seed": 16, "S": 2, "H": 2, "fraction": 1.1},
+    "two constraints, zero and one": {"m": 2, "noise": "bernoulli", "scale": 1.7},
     "three constraints, hard to meet": {"m": 3, "fraction": 1.02},
     "hidden thresholds": {"m": 2, "law": "hidden", "initial": START},
     "a sample of the threshold a step": {"law": "steps", "noise": "bernoulli"},
-    "steps shared": {"m": 2, "stationary": True, "noise": "bernoulli", "fraction": 1.02},
+    "steps shared": {"m": 2, "stationary": True, "noise": "bernoulli", "fraction": 1.02, "H": 4, "scale": 1.4},
     "a mask": {"m": 2, "masked": True, "A": 3},
     "steps shared, a mask": {"stationary": True, "masked": True, "A": 3, "noise": "bernoulli"},
     "more states than a vector has lanes": {"S": 11, "H": 2, "noise": "bernoulli", "fraction": 1.02},
@@ -50,6 +51,12 @@ AFTER_A_LOG: dict[str, dict[str, Any]] = {
     "one constraint": {"seed": 1, "m": 1, "fraction": 0.9, "noise": "none"},
 }
 
+FROM_A_FILE = {
+    case: CASES[case]
+    for case in ("one constraint", "hidden thresholds", "steps shared, a mask", "observations that say little")
+}
+FROM_A_FILE["known utilities"] = {"m": 2, "noise": "bernoulli", "scale": 1.3, "reveal": ("utilities",)}
+
 
 def follow(learner: fd.ProxDOME, twin: NaiveProxDOME, world: World, episodes: int, lost: Any = None) -> None:
     """Both observe the same episodes, of which ``lost(t, d)`` says which utilities are missing."""
@@ -63,23 +70,31 @@ def follow(learner: fd.ProxDOME, twin: NaiveProxDOME, world: World, episodes: in
     assert counted(learner, twin)
 
 
-def problem_of(cmdp: fd.CMDP, law: str = "known") -> fd.Problem:
-    return cmdp.problem(slater_gap=0.1, hide=("thresholds",) if law == "hidden" else ())
+def problem_of(cmdp: fd.CMDP, law: str = "known", **options: Any) -> fd.Problem:
+    return cmdp.problem(slater_gap=0.1, hide=("thresholds",) if law == "hidden" else (), **options)
+
+
+def made(
+    seed: int = 3, scale: float = 1.0, reveal: tuple[str, ...] = (), **options: Any
+) -> tuple[fd.ProxDOME, NaiveProxDOME, World]:
+    """A learner of a small problem whose rewards are said to be up to ``scale``, its twin, and their world."""
+    cmdp = small_cmdp(seed, **{**SIZE, **options})
+    problem = problem_of(cmdp, options.get("law", "known"), reveal=reveal)
+    return fd.ProxDOME(problem, reward_scale=scale), NaiveProxDOME(problem, b_0=scale), World(cmdp, 1)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_small_problem_follows_the_twin(case: str) -> None:
-    cmdp = small_cmdp(3, **{**SIZE, **CASES[case]})
-    learner = fd.ProxDOME(problem_of(cmdp, CASES[case].get("law", "known")))
-    follow(learner, NaiveProxDOME(learner.problem), World(cmdp, 1), 60)
+    learner, twin, world = made(**CASES[case])
+    follow(learner, twin, world, 60)
 
 
 @pytest.mark.parametrize("reveal", [("transitions",), ("rewards",), ("utilities",), ("rewards", "utilities")])
 @pytest.mark.parametrize("stationary", [False, True])
 def test_a_small_problem_of_which_a_part_is_known_follows_the_twin(reveal: tuple[str, ...], stationary: bool) -> None:
-    cmdp = small_cmdp(3, m=2, stationary=stationary, noise="bernoulli", fraction=1.02, **SIZE)
-    learner = fd.ProxDOME(cmdp.problem(reveal=reveal))
-    follow(learner, NaiveProxDOME(learner.problem), World(cmdp, 1), 30)
+    options: dict[str, Any] = {"stationary": stationary, "noise": "bernoulli", "fraction": 1.02}
+    learner, twin, world = made(m=2, scale=1.0 if stationary else 1.3, reveal=reveal, **options)
+    follow(learner, twin, world, 30)
 
 
 @pytest.mark.parametrize("case", AFTER_A_LOG)
@@ -92,27 +107,19 @@ def test_a_small_problem_after_a_log_follows_the_twin(case: str) -> None:
     twin, log = NaiveProxDOME(learner.problem), [world.play(controller) for _ in range(4)]
     learner.preload(log)
     twin.preload(log)
-    follow(learner, twin, world, 50)
+    follow(learner, twin, world, 42)
 
 
 @pytest.mark.parametrize("stationary", [False, True])
 def test_a_small_problem_with_samples_missing_follows_the_twin(stationary: bool) -> None:
-    cmdp = small_cmdp(3, m=2, stationary=stationary, noise="bernoulli", **SIZE)
-    learner, rng = fd.ProxDOME(cmdp.problem()), np.random.default_rng(2)
-    follow(
-        learner, NaiveProxDOME(learner.problem), World(cmdp, 1), 40,
-        lambda t, d: rng.random(d.shape) < (0.3 if t % 3 else 0.9),
-    )  # fmt: skip
+    learner, twin, world = made(m=2, stationary=stationary, noise="bernoulli")
+    rng = np.random.default_rng(2)
+    follow(learner, twin, world, 40, lambda t, d: rng.random(d.shape) < (0.3 if t % 3 else 0.9))
 
 
-@pytest.mark.parametrize("case", [*CASES, "known utilities"])
+@pytest.mark.parametrize("case", FROM_A_FILE)
 def test_a_learner_from_a_file_follows_the_twin(case: str, tmp_path: Path) -> None:
-    known = case == "known utilities"
-    options: dict[str, Any] = {"m": 2, "noise": "bernoulli"} if known else CASES[case]
-    cmdp = small_cmdp(3, **{**SIZE, **options})
-    problem = cmdp.problem(reveal=("utilities",)) if known else problem_of(cmdp, options.get("law", "known"))
-    learner = fd.ProxDOME(problem)
-    twin, world = NaiveProxDOME(problem), World(cmdp, 1)
+    learner, twin, world = made(**FROM_A_FILE[case])
     follow(learner, twin, world, 46)
     learner.save(tmp_path / "learner")
     loaded = fd.load_learner(tmp_path / "learner")

@@ -25,7 +25,10 @@ NOTHING = 1e-30  # utilities below are no unit: their squares would be lost
 
 @kernel(inline=True)
 def measure(own, settings, H):
-    """Top, middle and width of every utility, from what was seen and from the thresholds that are known."""
+    """Top and middle of every utility, from what was seen and from the thresholds that are known.
+
+    The width takes what of that is noise: :func:`pool_all`.
+    """
     scales = own.scales
     for i in range(scales.high.size):
         n, most, each = scales.count[i], scales.high[i], settings.thresholds[i] / H
@@ -35,7 +38,6 @@ def measure(own, settings, H):
             most = 1.0
         scales.top[i] = most
         scales.middle[i] = (0.5 * most + n * scales.mean[i]) / (1.0 + n)
-        scales.width[i] = min(most, np.sqrt((most * most + 12.0 * scales.m2[i]) / max(n, 1.0)))
 
 
 @kernel
@@ -75,7 +77,7 @@ def pool_means(core, own, settings, choices, j, h):
 
 @kernel
 def pool_all(core, own, settings, choices):
-    """:func:`pool_means` of all steps, and from it how much the means of the utilities differ."""
+    """:func:`pool_means` of all steps, and from it the width of every utility: how much its means differ."""
     H, scales = core.counts.n_cells.size, own.scales
     for j in range(own.pools.shape[1]):
         for h in range(H):
