@@ -35,10 +35,11 @@ def small_cmdp(
     fraction: float = 0.8,
     masked: bool = False,
     spread: float = 1.0,
+    unit: float = 1.0,
 ) -> fd.CMDP:
     """A random CMDP; each threshold is ``fraction`` of the way to what the uniform policy reaches.
 
-    ``spread`` is how much rewards and utilities differ.
+    ``spread`` is how much rewards and utilities differ, ``unit`` how large utilities are.
     ``masked`` forbids about two actions in five, and leaves one at least.
     """
     rng = np.random.default_rng([seed, S, A, H, m])
@@ -46,6 +47,7 @@ def small_cmdp(
     r, d = rng.random((*step, S, A)), rng.random((m, *step, S, A))
     if spread != 1.0:
         r, d = 0.5 + spread * (r - 0.5), 0.5 + spread * (d - 0.5)
+    d = unit * d
     K = min(2, S) if sparse else S
     p = rng.dirichlet(np.full(K, 0.5), size=(*step, S, A))
     options: dict[str, Any] = {"horizon": H, "noise": noise}

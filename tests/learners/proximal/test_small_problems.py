@@ -32,6 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
     "more states than a vector has lanes": {"S": 11, "H": 2, "noise": "bernoulli", "fraction": 1.02},
     "one step": {"H": 1, "S": 2, "m": 2, "noise": "bernoulli"},
     "thresholds that no policy meets": {"m": 2, "fraction": 1.35},
+    "a small margin": {"m": 2, "noise": "bernoulli", "fraction": 1.02, "margin": 0.3},
     "observations that say little": {"m": 2, "noise": "bernoulli", "spread": 0.1, "fraction": 0.97},
     "observations that say little, steps shared": {
         "m": 2,
@@ -49,6 +50,8 @@ AFTER_A_LOG: dict[str, dict[str, Any]] = {
     "observations that say little": {"seed": 0, "fraction": 0.6, "spread": 0.1, "stationary": True},
     "the same, hard to meet": {"seed": 0, "fraction": 1.0, "spread": 0.1, "stationary": True},
     "one constraint": {"seed": 1, "m": 1, "fraction": 0.9, "noise": "none"},
+    "samples missing": {"seed": 5, "fraction": 0.9, "lost": 0.6},
+    "a first state that was not seen": {"seed": 5, "fraction": 0.9, "initial": np.array([0.8, 0.0, 0.2])},
 }
 
 FROM_A_FILE = {
@@ -75,12 +78,13 @@ def problem_of(cmdp: fd.CMDP, law: str = "known", **options: Any) -> fd.Problem:
 
 
 def made(
-    seed: int = 3, scale: float = 1.0, reveal: tuple[str, ...] = (), **options: Any
+    seed: int = 3, scale: float = 1.0, margin: float = 1.3, reveal: tuple[str, ...] = (), **options: Any
 ) -> tuple[fd.ProxDOME, NaiveProxDOME, World]:
     """A learner of a small problem whose rewards are said to be up to ``scale``, its twin, and their world."""
     cmdp = small_cmdp(seed, **{**SIZE, **options})
     problem = problem_of(cmdp, options.get("law", "known"), reveal=reveal)
-    return fd.ProxDOME(problem, reward_scale=scale), NaiveProxDOME(problem, b_0=scale), World(cmdp, 1)
+    learner = fd.ProxDOME(problem, reward_scale=scale, margin_scale=margin)
+    return learner, NaiveProxDOME(problem, b_0=scale, c_margin=margin), World(cmdp, 1)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -89,25 +93,48 @@ def test_a_small_problem_follows_the_twin(case: str) -> None:
     follow(learner, twin, world, 60)
 
 
-@pytest.mark.parametrize("reveal", [("transitions",), ("rewards",), ("utilities",), ("rewards", "utilities")])
+@pytest.mark.parametrize(
+    ("reveal", "fraction"),
+    [
+        (("transitions",), 1.02),
+        (("rewards",), 1.02),
+        (("utilities",), 1.02),
+        (("rewards", "utilities"), 1.02),
+        (("transitions", "utilities"), 1.35),  # no policy meets that, and no utility is in doubt
+    ],
+)
 @pytest.mark.parametrize("stationary", [False, True])
-def test_a_small_problem_of_which_a_part_is_known_follows_the_twin(reveal: tuple[str, ...], stationary: bool) -> None:
-    options: dict[str, Any] = {"stationary": stationary, "noise": "bernoulli", "fraction": 1.02}
+def test_a_small_problem_of_which_a_part_is_known_follows_the_twin(
+    reveal: tuple[str, ...], fraction: float, stationary: bool
+) -> None:
+    options: dict[str, Any] = {"stationary": stationary, "fraction": fraction}
+    options |= {"unit": 0.05} if reveal == ("utilities",) else {"noise": "bernoulli"}
     learner, twin, world = made(m=2, scale=1.0 if stationary else 1.3, reveal=reveal, **options)
     follow(learner, twin, world, 30)
 
 
+def test_a_small_problem_with_a_mask_of_which_a_part_is_known_follows_the_twin() -> None:
+    learner, twin, world = made(m=2, noise="bernoulli", A=3, masked=True, reveal=("rewards",))
+    follow(learner, twin, world, 25)
+    visits, may = learner.visits, learner.problem.allowed
+    assert may is not None
+    never = may & (visits == 0) & (visits.sum(-1, keepdims=True) > 0)
+    assert learner.status().untried == never.sum() > 0
+
+
 @pytest.mark.parametrize("case", AFTER_A_LOG)
 def test_a_small_problem_after_a_log_follows_the_twin(case: str) -> None:
-    cmdp = small_cmdp(**{**SIZE, "m": 2, "noise": "bernoulli", "initial": START, **AFTER_A_LOG[case]})
+    options: dict[str, Any] = {**SIZE, "m": 2, "noise": "bernoulli", "initial": START, **AFTER_A_LOG[case]}
+    lost, rng = options.pop("lost", 0.0), np.random.default_rng(2)
+    cmdp = small_cmdp(**options)
     learner, world = fd.ProxDOME(problem_of(cmdp)), World(cmdp, 1)
     controller = np.full((cmdp.horizon, cmdp.states, cmdp.actions), 1.0 / cmdp.actions)
-    if AFTER_A_LOG[case]["fraction"] < 1.0:
+    if options["fraction"] < 1.0:
         controller = fd.safe_policy(cmdp, 0.3 * fd.slater_gap(cmdp)).policy
     twin, log = NaiveProxDOME(learner.problem), [world.play(controller) for _ in range(4)]
     learner.preload(log)
     twin.preload(log)
-    follow(learner, twin, world, 42)
+    follow(learner, twin, world, 42, (lambda t, d: rng.random(d.shape) < lost) if lost else None)
 
 
 @pytest.mark.parametrize("stationary", [False, True])
