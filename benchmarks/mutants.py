@@ -66,6 +66,7 @@ class Mutant:
 
     path: Path
     line: int
+    column: int
     begin: int  # in bytes of the file
     old: str
     new: str
@@ -74,7 +75,7 @@ class Mutant:
     @property
     def name(self) -> str:
         """For people."""
-        return f"{self.path.relative_to(SOURCES)}:{self.line}: {self.old} -> {self.new}   | {self.text}"
+        return f"{self.path.relative_to(SOURCES)}:{self.line}:{self.column}: {self.old} -> {self.new}   | {self.text}"
 
     def applied(self) -> bytes:
         """The changed file."""
@@ -101,7 +102,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         return offsets[line - 1] + column
 
     def change(begin: int, line: int, old: str, new: str) -> Mutant:
-        return Mutant(path, line, begin, old, new, lines[line - 1].decode().strip())
+        return Mutant(path, line, begin - offsets[line - 1] + 1, begin, old, new, lines[line - 1].decode().strip())
 
     def between(left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Mutant]:
         begin, end = place(left.end_lineno, left.end_col_offset), place(right.lineno, right.col_offset)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flexdome as fd
-from flexdome.learners.proximal.dual_kernels import better, start_search
+from flexdome.learners.proximal.dual_kernels import better, move, start_search
 from flexdome.learners.proximal.sweep_kernels import Scene, Verdict, judge
 from runs import small_cmdp
 
@@ -90,3 +90,25 @@ TRIED = start_search()._replace(safe=False, short=1.0, residual=2.0)
 def test_a_trial_is_better_that_is_safe_then_less_short_then_nearer(before, seen, wins):
     safe, short, residual = seen
     assert better(before, Verdict(False, safe, short, residual, False)) == wins
+
+
+@pytest.mark.parametrize(
+    ("g", "step", "bracket", "lam", "after"),
+    [
+        (1.0, 3.0, (-np.inf, np.inf), 1.0, (-np.inf, 2.0)),  # beyond what is enough: half way to nothing
+        (1.0, -0.5, (-np.inf, np.inf), 1.5, (-np.inf, 2.0)),
+        (-1.0, -3.0, (-np.inf, np.inf), 9.0, (2.0, np.inf)),  # half way to the ceiling, 8 / 0.5
+        (-1.0, 0.5, (-np.inf, 2.25), 2.125, (2.0, 2.25)),
+        (-1.0, 9.0, (-np.inf, np.inf), 4.2, (2.0, np.inf)),  # a tenth of 1 / 0.5, and as much as it is, at most
+        (1.0, -9.0, (0.5, np.inf), 1.25, (0.5, 2.0)),
+    ],
+)
+def test_the_multiplier_of_one_constraint_stays_between_what_is_too_little_and_what_is_enough(
+    g, step, bracket, lam, after
+):
+    learner = fd.ProxDOME(small_cmdp(3, 3, 2, 3).problem(slater_gap=0.1))
+    core, own = learner.model.core, learner.own
+    core.policy.lam[:], own.scales.width[:], own.dual.g[:], own.dual.step[:] = 2.0, 0.5, g, step
+    assert move(core, own, learner.choices, Scene(0.1, 2.0, 8.0, False), *bracket) == after
+    assert core.policy.lam.tolist() == pytest.approx([lam])
+    assert own.dual.last.tolist() == [2.0]
