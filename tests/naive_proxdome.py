@@ -469,6 +469,12 @@ class NaiveProxDOME:
             self.careful_plan = seen.pi if self.noisy and not held else None
         return held
 
+    def untried_actions(self):
+        """How many of the actions that may be taken were never tried in states that were visited, at any step."""
+        sure = self.told_p is not None and self.known_f.all()
+        here = self.N.sum(-1) > 0 if self.revealed else self.opened()
+        return (self.may & (self.N == 0) & here[..., None]).sum() * (not sure)
+
     def first_tries(self, x):
         """How many actions are expected to be tried for the first time."""
         return x[self.opened()[..., None] & (self.N == 0)].sum()
@@ -604,6 +610,7 @@ def distance(learner: fd.ProxDOME, twin: NaiveProxDOME) -> float:
         learner.multipliers - twin.lam,
         report.numbers[: twin.report.size] - twin.report,
         learner.visits - twin.seen,
+        report.untried - twin.untried_actions(),
         learner.own.judged - twin.judged,
         learner.own.below - twin.below,
         learner.own.pooled - twin.pooled,

@@ -17,7 +17,6 @@ from flexdome.learners.proximal.noise_kernels import measure, noisy, pool_all
 from flexdome.learners.proximal.promise_kernels import note_given, weigh_given
 from flexdome.learners.proximal.record_kernels import add_episode, count_below
 from flexdome.learners.proximal.sweep_kernels import CAUTIOUS, EVALUATE, OPTIMISTIC, Scene, first_tries, trial
-from flexdome.learners.seen.kernels import n_allowed
 
 __all__ = [
     "LARGEST_SHARE",
@@ -44,10 +43,10 @@ def count_untried(core, settings):
     A, C, untried = settings.A, settings.C, 0.0
     sure = settings.known_p and known(settings, 0, 0) and known(settings, 1, 0)
     for h in range(core.counts.n_cells.size):
-        untried += A * core.counts.n_cells[h] - core.counts.n_tried[h]
-        for c in range(core.counts.n_cells[h] if settings.masked and not settings.revealed else 0):
-            untried -= A - n_allowed(settings, h, core.counts.state_of[h, c])
-        for c in range(core.counts.n_cells[h] if settings.revealed and not sure else 0):
+        if not settings.masked and not settings.revealed:
+            untried += A * core.counts.n_cells[h] - core.counts.n_tried[h]
+            continue
+        for c in range(core.counts.n_cells[h] if not sure else 0):
             here, never = 0.0, 0.0
             for a in range(A):
                 visits = core.counts.n_visits[(h * A + a) * C + c]
@@ -55,7 +54,7 @@ def count_untried(core, settings):
                 if settings.masked:
                     may = settings.allowed[h, core.counts.state_of[h, c], a]
                 here, never = here + visits, never + (may and visits == 0.0)
-            untried += never if here > 0.0 else 0.0
+            untried += never if here > 0.0 or not settings.revealed else 0.0
     return untried
 
 
