@@ -78,13 +78,13 @@ def problem_of(cmdp: fd.CMDP, law: str = "known", **options: Any) -> fd.Problem:
 
 
 def made(
-    seed: int = 3, scale: float = 1.0, margin: float = 1.3, reveal: tuple[str, ...] = (), **options: Any
+    seed: int = 3, scale: float = 1.0, margin: float | None = None, reveal: tuple[str, ...] = (), **options: Any
 ) -> tuple[fd.ProxDOME, NaiveProxDOME, World]:
     """A learner of a small problem whose rewards are said to be up to ``scale``, its twin, and their world."""
     cmdp = small_cmdp(seed, **{**SIZE, **options})
     problem = problem_of(cmdp, options.get("law", "known"), reveal=reveal)
     learner = fd.ProxDOME(problem, reward_scale=scale, margin_scale=margin)
-    return learner, NaiveProxDOME(problem, b_0=scale, c_margin=margin), World(cmdp, 1)
+    return learner, NaiveProxDOME(problem, b_0=scale, c_margin=1.3 if margin is None else margin), World(cmdp, 1)
 
 
 @pytest.mark.parametrize("case", CASES)
