@@ -138,3 +138,32 @@ def test_the_exact_optimum_is_told_as_one_that_was_solved_and_shown_safe():
         e = World(cmdp, 1).play(learner.policy)
         learner.observe(fd.Episode(e.states, e.actions, e.rewards, e.utilities))
     assert np.array_equal(learner.policy, before)
+
+
+@pytest.mark.parametrize("forget", [None, 16])
+def test_an_observed_episode_of_the_safe_policy_counts_for_its_promise(forget):
+    cmdp = small_cmdp(3, fraction=0.7, **SIZE)
+    safe = fd.safe_policy(cmdp, 0.5 * fd.slater_gap(cmdp))
+    learner = fd.ProxDOME(cmdp.problem(slater_gap=0.1), safe_policy=safe, forget=forget)
+    episode = fd.Episode([0, 0, 0, 0], [0, 0, 0], [1.0, 1.0, 1.0], [[0.0, 0.0, 0.0]])
+
+    def observe_all() -> None:
+        for _ in range(300):
+            learner.observe(episode)
+
+    with pytest.raises(fd.FlexDOMEError, match=r"utilities\[0\] is .* episodes show at most"):
+        observe_all()
+    assert 10 < learner.episode < 200
+
+
+@pytest.mark.parametrize(("stationary", "room"), [(False, 1), (True, 3)])
+@pytest.mark.parametrize("forget", [None, 16])
+def test_room_is_made_for_the_successors_that_an_episode_may_bring(stationary, room, forget):
+    learner, asked = made(stationary=stationary, forget=forget), []
+    reserve = learner.model.reserve
+    learner.model.reserve = lambda count: (asked.append(count), reserve(count))  # type: ignore[method-assign]
+    e = World(small_cmdp(3, **SIZE), 1).play(learner.policy)
+    episode = fd.Episode(e.states, e.actions, e.rewards, e.utilities)
+    learner.observe(episode)
+    learner.preload([episode])
+    assert asked == [room, room]
