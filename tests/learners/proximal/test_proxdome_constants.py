@@ -167,3 +167,34 @@ def test_room_is_made_for_the_successors_that_an_episode_may_bring(stationary, r
     learner.observe(episode)
     learner.preload([episode])
     assert asked == [room, room]
+
+
+@pytest.mark.parametrize(("log", "kept"), [(0, False), (2, False), (3, True), (17, True)])
+def test_after_forgetting_what_is_left_beyond_the_episodes_played_counts_as_logged(log, kept, monkeypatch):
+    calls: list[int] = []
+    monkeypatch.setattr(proxdome, "keep_logged", lambda *_: calls.append(1))
+    learner, world = made(forget=16), World(small_cmdp(3, **SIZE), 1)
+
+    def played() -> fd.Episode:
+        e = world.play(learner.policy)
+        return fd.Episode(e.states, e.actions, e.rewards, e.utilities)
+
+    learner.preload([played() for _ in range(log)])
+    calls.clear()
+    for _ in range(18 - log):  # an eighth more than sixteen
+        assert not calls
+        learner.observe(played())
+    assert learner.memory is not None
+    assert len(learner.memory.data) == 16
+    assert learner.own.logged[0] == log - 2
+    assert learner.own.since[0] == 17
+    assert bool(calls) == kept
+
+
+def test_first_states_are_estimated_from_where_episodes_began():
+    problem = fd.Problem(3, 2, 2, None, [0.1], 0.1)
+    learner = fd.ProxDOME(problem)
+    assert learner.settings.start_p.tolist() == pytest.approx([1 / 3] * 3)
+    for first in (2, 2, 1, 2):
+        learner.observe(fd.Episode([first, 0, 1], [0, 1], [0.5, 0.5], [[0.5, 0.5]]))
+    assert learner.settings.start_p.tolist() == [0.0, 0.25, 0.75]
