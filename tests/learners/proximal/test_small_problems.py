@@ -58,7 +58,14 @@ FROM_A_FILE = {
     case: CASES[case]
     for case in ("one constraint", "hidden thresholds", "steps shared, a mask", "observations that say little")
 }
-FROM_A_FILE["known utilities"] = {"m": 2, "noise": "bernoulli", "scale": 1.3, "reveal": ("utilities",)}
+FROM_A_FILE["known utilities"] = {
+    "m": 2,
+    "A": 3,
+    "noise": "bernoulli",
+    "spread": 0.4,
+    "scale": 1.3,
+    "reveal": ("utilities",),
+}
 
 
 def follow(learner: fd.ProxDOME, twin: NaiveProxDOME, world: World, episodes: int, lost: Any = None) -> None:
@@ -108,7 +115,7 @@ def test_a_small_problem_of_which_a_part_is_known_follows_the_twin(
     reveal: tuple[str, ...], fraction: float, stationary: bool
 ) -> None:
     options: dict[str, Any] = {"stationary": stationary, "fraction": fraction}
-    options |= {"unit": 0.05} if reveal == ("utilities",) else {"noise": "bernoulli"}
+    options |= {"unit": 0.05, "spread": 0.4} if reveal == ("utilities",) else {"noise": "bernoulli"}
     learner, twin, world = made(m=2, scale=1.0 if stationary else 1.3, reveal=reveal, **options)
     follow(learner, twin, world, 30)
 
