@@ -154,3 +154,17 @@ def test_where_steps_are_shared_their_cells_are_the_same() -> None:
     again(learner, learner.state())
     with pytest.raises(fd.ValidationError, match=r"n_cells differs between steps|state"):
         again(learner, {**learner.state(), "n_cells": np.array([3, 3, 2])})
+
+
+def test_a_learner_that_forgot_has_fewer_episodes_in_its_state_than_it_has_played() -> None:
+    cmdp = small_cmdp(3, 3, 2, 3, m=M, noise="bernoulli")
+    learner, world = fd.ProxDOME(cmdp.problem(slater_gap=0.1), forget=16), World(cmdp, 1)
+    for _ in range(19):
+        learner.observe(seen(world, learner))
+    assert learner.own.logged[0] == -2  # of the 18th episode on sixteen are left
+    state = {name: part for name, part in learner.state().items() if not name.startswith("memory_")}
+    other = again(learner, state)
+    assert other.own.logged[0] == -2
+    np.testing.assert_array_equal(other.policy, learner.policy)
+    with pytest.raises(fd.ValidationError, match="state"):  # seventeen episodes are in the counts, and not nineteen
+        again(learner, {**state, "logged": np.array([0])})
