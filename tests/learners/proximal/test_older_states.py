@@ -15,12 +15,12 @@ from runs import World, small_cmdp
 M = 2
 
 
-def learned(log: int = 0, **options: Any) -> ProxDOME:
-    """A learner of three states after a log and eight episodes."""
+def learned(log: int = 0, episodes: int = 8, **options: Any) -> ProxDOME:
+    """A learner of three states after a log and some episodes."""
     cmdp = small_cmdp(3, 3, 2, 3, **{"m": M, "noise": "bernoulli", **options})
     learner, world = fd.ProxDOME(cmdp.problem(slater_gap=0.1)), World(cmdp, 1)
     learner.preload([seen(world, learner) for _ in range(log)])
-    for _ in range(8):
+    for _ in range(episodes):
         learner.observe(seen(world, learner))
     return learner
 
@@ -130,7 +130,7 @@ BOUNDS = [
     ("m2_r", 0.0, None), ("m2_d", 0.0, None), ("seen", 0.0, None), ("m2_alpha", 0.0, None), ("s2", 0.0, None),
     ("lucky", 0.0, None), ("doubts", 0.0, None), ("luck", 0.0, None), ("optimistic", 0.0, None),
     ("kept", None, 1e-6), ("has_kept", 0.0, 2.0), ("share", 1.0 / 64.0, 0.5), ("since", 0.0, None),
-    ("pooled", 0.0, None), ("clock", 0.0, None), ("judged", 0.0, 8.0), ("scale_count", 0.0, None),
+    ("pooled", 0.0, None), ("clock", 0.0, None), ("below", 0.0, None), ("judged", 0.0, 8.0), ("scale_count", 0.0, None),
     ("scale_m2", 0.0, None), ("scale_width", 1e-300, None), ("logged", -8.0, None),
 ]  # fmt: skip
 
@@ -139,7 +139,7 @@ BOUNDS = [
 def test_what_is_outside_of_its_range_is_refused(name: str, low: float | None, high: float | None) -> None:
     learner = learned()
     state = learner.state()
-    whole = state[name].dtype.kind in "iu" or name in ("seen", "judged")
+    whole = state[name].dtype.kind in "iu" or name in ("seen", "judged", "below")
     beyond = [] if low is None else [low - (1.0 if whole or name == "logged" else 1e-9 + 0.1 * low)]
     beyond += [] if high is None else [high + (1.0 if whole else 0.1 * high)]
     for value in beyond:
@@ -168,3 +168,39 @@ def test_a_learner_that_forgot_has_fewer_episodes_in_its_state_than_it_has_playe
     np.testing.assert_array_equal(other.policy, learner.policy)
     with pytest.raises(fd.ValidationError, match="state"):  # seventeen episodes are in the counts, and not nineteen
         again(learner, {**state, "logged": np.array([0])})
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_noise_and_its_ratio_are_not_below_zero(part: int) -> None:
+    learner = learned()
+    pools = learner.state()["pools"].copy()
+    pools[part, 0, 0] = -1e-9
+    with pytest.raises(fd.ValidationError, match=rf"state\.pools\[{part}, 0, 0\] must not be below 0"):
+        again(learner, {**learner.state(), "pools": pools})
+
+
+@pytest.mark.parametrize("i", range(M))
+@pytest.mark.parametrize("k", range(3))
+def test_counts_totals_and_squares_of_a_promise_are_not_below_zero(i: int, k: int) -> None:
+    learner = learned()
+    promise = learner.state()["promise"].copy()
+    promise[i, 3:] = -1.0
+    again(learner, {**learner.state(), "promise": promise})
+    promise[i, k] = -1e-9
+    with pytest.raises(fd.ValidationError, match=rf"state\.promise\[{i}, {k}\] must have counts"):
+        again(learner, {**learner.state(), "promise": promise})
+
+
+def test_a_learner_that_has_seen_nothing_and_one_that_knows_everything_come_back() -> None:
+    cmdp = small_cmdp(3, 3, 2, 3, m=M, fraction=0.9)
+    fresh = fd.ProxDOME(cmdp.problem())
+    again(fresh, fresh.state())
+    again(fresh, of_version_3(fresh))
+    certain = fd.ProxDOME(cmdp.problem(reveal=("transitions", "rewards", "utilities")))
+    assert certain.own.since[0] == 0
+    np.testing.assert_array_equal(again(certain, certain.state()).policy, certain.policy)
+
+
+def test_version_3_gets_units_from_a_single_episode() -> None:
+    learner = learned(episodes=1)
+    assert again(learner, of_version_3(learner)).own.scales.count.tolist() == [3.0] * M

@@ -136,7 +136,7 @@ def read_seen(
     if allowed.size:
         row_state, row_action = state_of[cell_of_row], rows // C % A
         may = allowed[row_step, row_state, row_action]
-        visited = may if chained else allowed.any(axis=0)[row_state, row_action]
+        visited = may if chained else np.logical_or.reduce(allowed, axis=0)[row_state, row_action]
     read.agree("n_visits", visited | (n_visits == 0.0), "counts visits of an action that is not allowed")
     visits = np.bincount(cell_of_row, n_visits, minlength=n).astype(np.float64)
     if revealed:
