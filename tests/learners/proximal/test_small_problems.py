@@ -107,6 +107,7 @@ def test_a_small_problem_follows_the_twin(case: str) -> None:
         (("rewards",), 1.02),
         (("utilities",), 1.02),
         (("rewards", "utilities"), 1.02),
+        (("transitions", "rewards"), 1.02),
         (("transitions", "utilities"), 1.35),  # no policy meets that, and no utility is in doubt
     ],
 )
@@ -118,6 +119,11 @@ def test_a_small_problem_of_which_a_part_is_known_follows_the_twin(
     options |= {"unit": 0.05, "spread": 0.4} if reveal == ("utilities",) else {"noise": "bernoulli"}
     learner, twin, world = made(m=2, scale=1.0 if stationary else 1.3, reveal=reveal, **options)
     follow(learner, twin, world, 30)
+
+
+def test_a_small_problem_of_which_all_but_the_thresholds_is_known_follows_the_twin() -> None:
+    learner, twin, world = made(m=2, law="hidden", reveal=("transitions", "rewards", "utilities"))
+    follow(learner, twin, world, 20)
 
 
 def test_a_small_problem_with_a_mask_of_which_a_part_is_known_follows_the_twin() -> None:

@@ -162,11 +162,6 @@ def restore_proximal(
     own.doubts[rows] = read.take("doubts", rows.shape, 0.0, LARGEST_SUM)
     own.luck[cells] = read.take("luck", cells.shape, 0.0, LARGEST_SUM)
     core.work.base[rows * W] = read.take("optimistic", rows.shape, 0.0, LARGEST_SUM)
-    core.work.base[rows * W + m + 1] = core.counts.sum_r[rows] * (
-        1.0 / np.maximum(core.counts.n_visits[rows], 1.0)
-    )  # rounded alike
-    if settings.known.size and not np.isnan(settings.known[0, 0]):
-        core.work.base[rows * W + m + 1] = settings.known[0, rows]
     own.pools[:] = read.take("pools", own.pools.shape, -LARGEST_SUM, LARGEST_SUM)
     read.agree("pools", own.pools[:2] >= 0.0, "must not be below 0")
     shrink_means(core, own, settings)
