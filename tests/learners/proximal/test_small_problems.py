@@ -185,3 +185,12 @@ def test_beside_a_safe_policy_the_weight_is_the_largest_that_is_safe_in_the_wors
         assert weights[-1] == pytest.approx(weight_by_hand(learner), abs=1e-9)
         learner.observe(seen(world, learner))
     assert len(set(weights)) > 10
+
+
+def test_after_a_long_log_more_standard_errors_are_asked_for() -> None:
+    learner, twin, world = made(m=2, S=2, H=2, noise="bernoulli", fraction=1.02)
+    log = [seen(world, learner) for _ in range(260)]
+    learner.preload(log)
+    twin.preload(log)
+    assert twin.z > np.sqrt(5.5)
+    follow(learner, twin, world, 4)
