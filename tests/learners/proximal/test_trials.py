@@ -7,6 +7,7 @@ import pytest
 
 import flexdome as fd
 from flexdome.learners.proximal.dual_kernels import better, move, start_search
+from flexdome.learners.proximal.plan_kernels import BEYOND, PLAYED, after_plan
 from flexdome.learners.proximal.sweep_kernels import Scene, Verdict, judge
 from runs import small_cmdp
 
@@ -112,3 +113,22 @@ def test_the_multiplier_of_one_constraint_stays_between_what_is_too_little_and_w
     assert move(core, own, learner.choices, Scene(0.1, 2.0, 8.0, False), *bracket) == after
     assert core.policy.lam.tolist() == pytest.approx([lam])
     assert own.dual.last.tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("seen", "under", "stage"),
+    [
+        (Verdict(True, True, 0.0, 0.0, False), 0.5, PLAYED),
+        (Verdict(False, True, 0.0, 1.0, False), 0.5, BEYOND),
+        (Verdict(False, True, 0.0, 1.0, False), np.inf, PLAYED),  # no trial was short: there is nothing beyond
+    ],
+)
+def test_a_plan_shown_safe_and_not_settled_is_mixed_with_the_one_beyond_it_if_there_is_one(seen, under, stage):
+    learner = fd.ProxDOME(small_cmdp(3, 3, 2, 3, m=2).problem(slater_gap=0.1))
+    core, own = learner.model.core, learner.own
+    core.policy.lam[:], own.dual.under[:] = [1.0, 2.0], [0.5, 0.25]
+    scene = Scene(0.1, 2.0, 8.0, False)
+    assert after_plan(core, own, learner.settings, learner.choices, scene, False, seen, under) == stage
+    assert core.policy.lam.tolist() == ([0.5, 0.25] if stage == BEYOND else [1.0, 2.0])
+    assert own.dual.plan.tolist() == [1.0, 2.0]
+    assert own.report.solved[0] == float(seen.done)
