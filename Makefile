@@ -47,7 +47,7 @@ types: $(READY)
 warm: $(READY)
 	$(BIN)/flexdome warmup
 
-# Changes every number, comparison and operator of the formulas, one at a time: 7,000 changes, a second or more of
+# Changes every number, comparison and operator of the formulas, one at a time: 9,800 changes, a second or more of
 # processor time each, so hours on two cores. `python -m benchmarks.mutants FILE...` does a part of it.
 mutants: $(READY)
 	$(BIN)/python -m benchmarks.mutants
