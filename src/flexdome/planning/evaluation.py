@@ -30,6 +30,7 @@ __all__ = [
     "evaluate_batch",
     "markov_policy",
     "mix",
+    "mixed_values",
     "occupancy",
     "uniform_policy",
 ]
@@ -118,6 +119,15 @@ def evaluate_batch(model: Model, policies: Float) -> Float:
     work = np.empty((2, model.mu.size))
     bellman.evaluate_policies(model.p, model.nxt, model.mu, model.f, policies, values, work)
     return values
+
+
+def mixed_values(weights: Float, values: Float) -> Float:
+    """(1 + m,) values of a mixture of policies with ``values`` (n, 1 + m).
+
+    Added in order, as compiled loops add: a product of matrices rounds differently from processor to processor.
+    """
+    total: Float = np.add.reduce(weights[:, np.newaxis] * values, axis=0)
+    return total
 
 
 def occupancy(cmdp: CMDP, policy: npt.ArrayLike) -> Float:

@@ -8,7 +8,7 @@ from flexdome.cmdp import CMDP
 from flexdome.cmdp.episode import Made
 from flexdome.kernels.rollout import play
 from flexdome.learners import Learner
-from flexdome.planning.evaluation import evaluate_batch
+from flexdome.planning.evaluation import evaluate_batch, mixed_values
 from flexdome.simulation.handed import handed_mixture, handed_multipliers, handed_policy
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
 
@@ -30,7 +30,7 @@ class Observed(Runner):
             chunk.multipliers[t] = handed_multipliers(learner)
             if chunk.exact[t]:
                 weights, policies = handed_mixture(learner, cmdp)
-                chunk.values[t] = weights @ evaluate_batch(cmdp.model, policies)
+                chunk.values[t] = mixed_values(weights, evaluate_batch(cmdp.model, policies))
             play(policy, self.truth, draws.uniforms, t, buffers)
             chunk.realised[t, 0] = np.cumsum(buffers.rewards)[-1]  # in order, as the compiled loops add
             chunk.realised[t, 1:] = np.cumsum(buffers.utilities, axis=1)[:, -1]

@@ -8,7 +8,7 @@ from flexdome.kernels.jit import kernel
 from flexdome.kernels.rollout import play
 from flexdome.learners.programs.kernels import record_played
 from flexdome.learners.seen.kernels import full
-from flexdome.planning.evaluation import evaluate_batch
+from flexdome.planning.evaluation import evaluate_batch, mixed_values
 from flexdome.simulation.runners.base import Chunk, Draws, Runner, buffers_of
 
 __all__ = ["Programs", "play_fixed"]
@@ -65,7 +65,8 @@ class Programs(Runner):
             values = evaluate_batch(self.cmdp.model, policies)
             end = min(done + learner.steady(), count)
             choice[begin:end] = learner.draws(end - begin)
-            exact, multipliers, believed = weights @ values, learner.multipliers, learner.planned_values
+            exact = mixed_values(weights, values)
+            multipliers, believed = learner.multipliers, learner.planned_values
             about = {"thresholds": learner.thresholds, **learner._notes()}
             replanned = learner.planned_at == learner.episode
             learner.tally.reserve()
